@@ -28,6 +28,11 @@ from bayou.core.errors import BadModel
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
+# How gains add up, as the table above has it:
+#     EVIDENCE   weights that keep all evidence
+#     RECENT     weights whose evidence fades
+#     GRADIENT   weights learned by AdaGrad, whose strength is a root of summed squares
+#     AVERAGE    the mean of what the parts have come to
 EVIDENCE, RECENT, GRADIENT, AVERAGE = range(4)
 # Of a sum of squared gradients: what moved a weight may be too little to be seen in it.
 TINY = 2.0**-40

@@ -226,12 +226,18 @@ def _newton(curvature, gradient, weights, penalty, active):
     Within signs the objective is a quadratic, which rises all the way to where the first weight becomes 0. It may be
     better still to go all the way and make all those 0 that would change sign. Where a feature is a combination of
     others, the objective is a straight line along the direction that changes no score, and rises until a weight is 0.
+
+    Slots 0 to n - 1 are the weights that are not 0, in the order of `support`:
+
+        factor[i, j]   j < i: H, then Cholesky's L, row by row; j = i: 1 / L_ii, 0 for a slot that is left alone
+        rest[i]        G - gamma sign(b), which the step is to bring to 0
+        step[i]        rest, then L^-1 rest, then the step, or the direction that changes no score
     """
     support = active[weights[active] != 0.0]
     n = support.size
     if n < 2 or n > NEWTON_SIZE:
         return False
-    # Cholesky's factor L of H on the support, and L L' step = rest, rest = G - gamma sign(b)
+    # Phase 1: Cholesky's factor L of H on the support, and with it the first half of L L' step = rest.
     factor = empty((n, n), np.float64)
     rest = empty(n, np.float64)
     step = empty(n, np.float64)
@@ -278,11 +284,13 @@ def _newton(curvature, gradient, weights, penalty, active):
             for k in range(j):
                 step[j] -= factor[j, k] * step[k]
             step[j] *= factor[j, j]
+    # Phase 2: the second half, L' step = L^-1 rest.
     if not level:
         for i in range(n - 1, -1, -1):
             step[i] *= factor[i, i]
             for k in range(i):
                 step[k] -= factor[i, k] * step[i]
+    # Phase 3: the share of the step after which the first weight becomes 0.
     way = 1.0
     share = 1.0
     if level:
@@ -299,6 +307,7 @@ def _newton(curvature, gradient, weights, penalty, active):
             first = i
     if not share < np.inf:
         return False
+    # Phase 4: whether it is better to go all the way and make those 0 that would change sign.
     clip = False
     if first >= 0 and not level:
         # What is gained by stopping at the first, and by clipping all; H step = rest.
@@ -312,6 +321,7 @@ def _newton(curvature, gradient, weights, penalty, active):
                 bent += curvature[support[i], support[k]] * _clipped(weights[support[k]], step[k])
             gained += change * (rest[i] - 0.5 * bent)
         clip = gained > share * (1.0 - 0.5 * share) * promised
+    # Phase 5: take the step, and bring the gradient along.
     for i in range(n):
         j = support[i]
         if clip:

@@ -2,8 +2,8 @@
 
 Each is asked for by its name (`_private`), so that one which a new Numba has moved or removed does not end the import:
 `why_plain` then says which, and `compiling.kernel` falls back on Numba's `njit`. That way a first start is slower, and
-results are the same. Numba was tried from OLDEST to NEWEST, each with its llvmlite: `.ci/oldest-numba` runs the tests
-of kernels with the former, all others run with the latter. With another Numba a small kernel is compiled first.
+results are the same. Numba was tried from OLDEST to NEWEST, each with its llvmlite: `.ci/dependencies lowest` runs the
+tests of kernels with the former, all others run with the latter. With another Numba a small kernel is compiled first.
 
     Kernel, Part        dispatchers that compile quickly and once: what they are for is said in `compiling`
     StoredCode          a dispatcher's cache that keeps bytes, and leaves where to others

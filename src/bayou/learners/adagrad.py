@@ -43,7 +43,10 @@ RECORD = Record(
     sharding=True,
 )
 
-WEIGHT, SQUARES = range(2)  # the columns of the state, w and G
+# The columns of the state:
+#     WEIGHT    w
+#     SQUARES   G, the sum of squared gradients
+WEIGHT, SQUARES = range(2)
 
 
 class AdaGrad(GradientLearner, LocationStrengthMixin):

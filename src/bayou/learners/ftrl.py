@@ -45,7 +45,10 @@ RECORD = Record(
     posterior=False,
 )
 
-Z, SQUARES = range(2)  # the columns of the state, z and n
+# The columns of the state:
+#     Z         z, the sum of gradients, corrected for the steps taken
+#     SQUARES   n, the sum of squared gradients
+Z, SQUARES = range(2)
 
 
 class FTRL(GradientLearner):

@@ -224,8 +224,18 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
 def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, score_variance):
     """Logistic with the laplace update: predict every row, learn from those whose weight is not 0.
 
-    Two loops: gather and sum; update and scatter. The weights of a row some way ahead are asked for while this one is
-    worked on.
+    A row is laid out in vectors of LANES slots; slot 0 is the intercept, and slots behind the last feature have x = 0:
+
+        slot            0           1          2         ...   size
+        row.features    spare       feature    feature         spare    where to scatter to
+        row.xs          1 or 0      x          x               0        values
+        row.means       intercept   mu         mu              -        means, after `read_row`
+        row.gains       intercept   gained     gained          -        precision gained over the prior's
+        row.xvs         x v         x v        x v             0        values times variances
+        steps, turns, odds, pulls                                       what the first loop hands to the second
+
+    Phases of a row: read and predict (`read_row`), find the steps, apply them. The weights of a row some way ahead are
+    prefetched in the meantime.
     """
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
@@ -245,6 +255,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     # Up to here Taylor's step is right and small enough for _calm_step.
     calm = min(newton_above, 1.0)
     for n in range(examples.indptr.size - 1):
+        # Phase 1: gather the weights of the row, and predict.
         mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, keep, False)
         score_mean[n], score_variance[n] = mean, variance
         c = dtype(examples.weights[n])
@@ -256,6 +267,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
         bound = math.sqrt(dtype(1) + spread * variance)
         calm_score = min(max(label_score, low * bound), high * bound)
         heavy = max(c, dtype(1))
+        # Phase 2: the step of each mean, (15) or (17), and what (19) needs.
         for k in range(0, size, LANES):
             if ahead >= 0:
                 prefetch_pairs(state, examples.indices, ahead + k)
@@ -273,7 +285,8 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
             store(odds, k, e)
             store(turns, k, t)
             store(pulls, k, pull)
-        # A loop of its own: two short chains of operations overlap with their neighbours better than a long one.
+        # Phase 3: add steps and precision to the state. A loop of its own, because two short chains of operations
+        # overlap with their neighbours better than a long one.
         for k in range(0, size, LANES):
             step = load(steps, k)
             e = load(odds, k) * exp_unit(load(turns, k))
@@ -344,6 +357,11 @@ def _shift(link, z0, tau, newton_above):
 def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, example, score_mean, score_variance):
     """Any link and update, in float64 whatever the state's type: the equations of the module's docstring as they stand.
 
+    A row is laid out as in `_stream`; for each of its slots, between the phases:
+
+        rs       1/s           scores   z0             taus    tau
+        shifts   t / tau       mores    the precision to be gained, or for `peak` first log p_+
+
     `peak` takes the logarithms of two nearly equal heights, of which float32 would leave nothing.
     """
     state, intercept = beliefs.state, beliefs.intercept
@@ -362,7 +380,8 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             continue
         example += np.uint64(1)
         side = links.of_label(link, sign)
-        # Several loops: short chains of operations overlap with their neighbours, a long one with none.
+        # Phase 1: s, z0 and tau. Several loops: short chains of operations overlap with their neighbours, a long one
+        # with none.
         for k in range(0, size, LANES):
             own = load(row.xs, k) * load(row.xvs, k)
             r2 = 1.0 / (max(variance - own, 0.0) * (spread * temper) + 1.0)
@@ -370,10 +389,12 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             store(rs, k, r)
             store(scores, k, r * (sign * mean))
             store(taus, k, c * (own * r2))
+        # Phase 2: t of the mean's update.
         for k in range(0, size, LANES):
             if ahead >= 0:
                 prefetch_pairs(state, examples.indices, ahead + k)
             store(shifts, k, _shift(side, load(scores, k), load(taus, k), newton_above))
+        # Phase 3: the precision that each weight gains.
         if peak and c == 1.0:
             for k in range(0, size, LANES):
                 store(mores, k, link_log_cdf(side, load(scores, k) / sqrt(load(taus, k) * spread + 1.0)))
@@ -390,6 +411,7 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             for k in range(0, size, LANES):
                 xr, z = load(row.xs, k) * load(rs, k), load(scores, k) + load(taus, k) * load(shifts, k)
                 store(mores, k, c * (xr * xr) * link_slope_and_curvature(side, z)[1])  # (19), (31)
+        # Phase 4: add both to the state, within its limits.
         for k in range(0, size, LANES):
             moved, gained = load(row.means, k), load(row.gains, k)
             step = sign * c * (load(row.xvs, k) * (load(rs, k) * load(shifts, k)))

@@ -30,8 +30,13 @@ from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahea
 from bayou.kernels.vector import LANES, fill, like, load, pick, put, sqrt, store, total
 from bayou.learners.bases.location_strength import merge_pairs
 
-# The columns of a state, and those of a prior.
+# The columns of a state:
+#     MOVED    the mean, less that of the prior
+#     GAINED   the precision, less that of the prior
 MOVED, GAINED = range(2)
+# The columns of a prior:
+#     MEAN        its mean
+#     PRECISION   the inverse of its variance
 MEAN, PRECISION = range(2)
 # A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
 # comes: wide priors that believe too little of each other's uncertainty can push each other ever further.

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+# The range of the labels:
+#     SEEN        1 once there was a label, 0 before
+#     LOW, HIGH   the least and the greatest label
 SEEN, LOW, HIGH = range(3)
 
 

@@ -16,7 +16,10 @@ from bayou.kernels.vector import LANES, fill, load, padded, store, total
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
-SIGN, WEIGHT = range(2)  # of an example that waits
+# An example that waits for its mini-batch to be full:
+#     SIGN     its label as +-1
+#     WEIGHT   its weight
+SIGN, WEIGHT = range(2)
 # A row with fewer than one in SPARSE of the features is multiplied entry by entry.
 SPARSE = 6
 # The mean of a mini-batch: more Newton steps can only mean rounding noise.

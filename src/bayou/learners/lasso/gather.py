@@ -19,7 +19,11 @@ from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 SURPRISE = 10.0
 # What the kernel counts in the tally.
 LOSS, EXAMPLES, BLOCK_START = 0, 1, 12
-# Why the kernel stopped: the rows ended; it is time to maximise; the log is full; a block of examples has ended.
+# Why the kernel stopped:
+#     ENDED         there are no more rows
+#     MAXIMISE      it is time to maximise
+#     FULL          the log has no room for the next row
+#     BLOCK_ENDED   a block of examples has ended
 ENDED, MAXIMISE, FULL, BLOCK_ENDED = range(4)
 
 
@@ -91,6 +95,13 @@ def gather(
 
     `reach` says how far surprising examples may go. One function over a row: helpers that take arrays would count their
     references in every row.
+
+        features     0, 1, ... bias - 1, and bias for the intercept: the axis of beta, gradient, slots and bend
+        block        H[place, place] of the features that have a place; slots[feature] is the place + 1, 0 for a feature
+                     that was never met, -1 for one that waits for a place
+        at, x        of one row: the places of its features that have one, and their values
+        log          the rows themselves: log_ends[n] to log_ends[n + 1] are row n's entries of log_indices and
+                     log_values, log_rows[n] what its expansion is made of
     """
     link, has_intercept, online, waits, logging, every, block_size = rules
     beta, gradient, slots, block = quadratic
@@ -105,6 +116,7 @@ def gather(
     at = empty(longest + 1, np.int64)
     x = empty(longest + 1, np.float64)
     for row in range(start, indptr.size - 1):
+        # Phase 1: predict.
         first, last = indptr[row], indptr[row + 1]
         m = 0.0
         for k in range(first, last):
@@ -119,12 +131,14 @@ def gather(
         n = log_length[0]
         if logging and (n == log_rows.shape[0] or log_ends[n] + last - first + 1 > log_values.size):
             return row, learned, FULL
+        # Phase 2: the log-likelihood at the weights of each penalty of "lookahead".
         y = signs[row]
         for lane in range(lanes.shape[0]):
             ahead = lanes[lane, bias] if has_intercept else 0.0
             for k in range(first, last):
                 ahead += values[k] * lanes[lane, indices[k]]
             lane_scores[lane] += c * links.log_cdf(link, y * ahead)
+        # Phase 3: expand at the margin, and add the gradient.
         slope, curvature = expansion(link, y * m, reach)
         g, h = c * y * slope, c * curvature
         tally[LOSS] -= c * links.log_cdf(link, y * m)
@@ -134,7 +148,7 @@ def gather(
             gradient[indices[k]] += g * values[k]
         if has_intercept:
             gradient[bias] += g
-        # Which of the row's features have a place in the block; the intercept comes last.
+        # Phase 4: find the features that have a place in the block; the intercept comes last.
         size = 0
         shift = 0.0  # how far the score has moved since the reference, to which the others' gradients belong
         in_order = True
@@ -148,6 +162,7 @@ def gather(
                 if waits:
                     shift += x[size] * (beta[j] - reference[j])
                 size += 1
+        # Phase 5: gradient and curvature of those that wait for one.
         if waits:
             for k in range(first, last):
                 j = np.int64(indices[k])
@@ -159,6 +174,7 @@ def gather(
                         slots[j] = -1
                         met[n_met[0]] = j
                         n_met[0] += 1
+        # Phase 6: add the row's products to the block.
         for a in range(size):
             bent = h * x[a]
             place = at[a]
@@ -170,6 +186,7 @@ def gather(
             else:
                 for b in range(end):
                     block[place, at[b]] += bent * x[b]
+        # Phase 7: keep the row, and see whether it is time to stop.
         if logging:
             to = log_ends[n]
             for k in range(last - first):

@@ -20,6 +20,10 @@ from bayou.kernels.room import empty
 MOST_NONZEROS = 1 << 22
 MOST_ROWS = 1 << 20
 # Of each example in the log: its curvature h, the linear part of its expansion, the label's sign, its weight.
+#     CURVATURE   h, the example's weight times the curvature of the log-likelihood at its margin
+#     LINEAR      g + h m, the linear part of the expansion
+#     SIGN        y, the label as +-1
+#     WEIGHT      c, the example's weight
 CURVATURE, LINEAR, SIGN, WEIGHT = range(4)
 
 

@@ -81,7 +81,14 @@ def _add_factor(state, feature, at, precision, shift, share, count):
 
 @kernel
 def stream(examples, weights, frozen, example, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0."""
+    """Predict every row, learn from those whose weight is not 0.
+
+    A row is laid out as in `first_pass`, without padding: slot 0 is the intercept, slot k the row's feature k - 1.
+
+        xs, means, variances    values; means and variances of the cavities, in which the example is left out
+        out[k]                  (PRECISION, SHIFT) of the factor that is left out, 0 in a first pass
+        alone[k]                whether nothing would be left, so that the weight is not updated
+    """
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     state, intercept = weights.state, weights.intercept
     averages, intercept_averages = frozen.averages, frozen.intercept_averages
@@ -101,6 +108,7 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
         example += np.uint64(c != 0.0)
         for repeat in range(repeats):
             m = s2 = score = spread = 0.0
+            # Phase 1: believe each weight, leave the example's own factor out of it, and add up.
             for k in range(size):
                 if k == 0:
                     x = 1.0 if weights.has_intercept else 0.0
@@ -128,12 +136,14 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                 xs[k], means[k], variances[k] = x, max(min(mean, FAR), -FAR), variance
                 m += x * means[k]
                 s2 += x * x * variance
+            # Phase 2: predict.
             if repeat == 0:
                 score_mean[row], score_variance[row] = score, spread
             if c == 0.0:
                 break
             whole = math.sqrt(1.0 + s2)
             slope, curvature = links.slope_and_curvature(links.PROBIT, sign * m / whole)
+            # Phase 3: the example's new factor for each weight; what it gains over the old one is added.
             for k in range(size):
                 x = xs[k]
                 if x == 0.0 or alone[k]:

@@ -33,7 +33,19 @@ AHEAD = 80
 
 @kernel
 def stream(examples, weights, example, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0."""
+    """Predict every row, learn from those whose weight is not 0.
+
+    A row is laid out in vectors of LANES slots; slot 0 is the intercept, and slots behind the last feature have x = 0:
+
+        slot       0           1          2         ...
+        features   spare       feature    feature         rows of the state, whose columns are those of `weights`
+        xs         1 or 0      x          x               values
+        slabs      variance of the slab part                theres   its mean
+        powers     log2 of the odds' exponential            roots    their factor
+        means, variances                                    of the weight, slab and spike together
+
+    An example of weight c > 1 is met `repeats` times, each time with a share of its weight.
+    """
     state, intercept, selects = weights.state, weights.intercept, weights.selects
     inclusion_prior, slab_variance = weights.inclusion_prior, weights.slab_variance
     dtype = state.dtype.type
@@ -62,6 +74,7 @@ def stream(examples, weights, example, score_mean, score_variance):
             fetch = repeat == 0 and ahead >= 0
             bias, bias_variance = intercept_posterior(weights)
             m = s2 = chosen_m = chosen_s2 = zero
+            # Phase 1: gather the sums of factors, and make the slab part of each posterior.
             for k in range(0, size, LANES):
                 if fetch:
                     for lane in range(LANES):
@@ -74,7 +87,8 @@ def stream(examples, weights, example, score_mean, score_variance):
                 store(theres, k, there)
                 store(powers, k, max(shift * there * (-0.5 * LOG2E), lowest))
                 store(roots, k, sqrt(precision) * odds)
-            # A loop of its own: short chains of operations overlap with their neighbours better than a long one.
+            # Phase 2: inclusion, mean and variance of each weight, and their sums over the row. A loop of its own:
+            # short chains of operations overlap with their neighbours better than a long one.
             for k in range(0, size, LANES):
                 x, slab, there = load(xs, k), load(slabs, k), load(theres, k)
                 against = min(load(roots, k) * exp2_within(load(powers, k)), LONGEST_ODDS)
@@ -92,6 +106,7 @@ def stream(examples, weights, example, score_mean, score_variance):
                     chosen_s2 = chosen_s2 + where_above(chosen, 0.0, xxv, zero)
                 store(means, k, mean)
                 store(variances, k, variance)
+            # Phase 3: predict.
             if repeat == 0:
                 score_mean[row] = total(chosen_m) if selects else total(m)
                 score_variance[row] = total(chosen_s2) if selects else total(s2)
@@ -104,6 +119,7 @@ def stream(examples, weights, example, score_mean, score_variance):
             pull = dtype(sign * slope * spread)
             bend, rest = dtype(curvature), dtype(1.0 - curvature)
             count = example + np.uint64(repeat << 24)
+            # Phase 4: the factor that the example gives each weight, added to the sums of its class.
             for k in range(0, size, LANES):
                 x, mean = load(xs, k), load(means, k)
                 xx = x * x

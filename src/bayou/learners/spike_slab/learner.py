@@ -71,7 +71,9 @@ from bayou.learners.spike_slab.weights import (
 )
 
 PREDICTIVES = {"selected": True, "full": False}
-# What is counted of passes: how many have ended, and after how many of them the averages were made.
+# What is counted of passes:
+#     ENDED      how many have ended
+#     AVERAGED   how many of them had ended when the averages were made
 ENDED, AVERAGED = range(2)
 # pi (1 - pi) mt^2, the part of a variance that exceeds the slab's, is at most a quarter of 2 log(odds) vt.
 WIDER_THAN_THE_SLAB = 100.0

@@ -15,6 +15,11 @@ from bayou.kernels.inlining import inlined
 # A feature's row: of the positive examples the sum of factors (precision, precision * mean) and of weights, then the
 # precision that is held; from NEGATIVE on the same of the negative ones, and the precision * mean that is held.
 COLUMNS = 8
+#     PRECISION        the sum of the factors' precisions
+#     SHIFT            the sum of their precision * mean
+#     COUNT            the sum of the weights of the examples that gave them
+#     HELD_PRECISION   the precision that is held of the prior's factor, HELD_SHIFT its precision * mean
+#     NEGATIVE         where the three sums of the negative examples begin
 PRECISION, SHIFT, COUNT = range(3)
 HELD_PRECISION, NEGATIVE, HELD_SHIFT = 3, 4, 7
 # A row of averages: (precision, precision * mean) of a positive example, then of a negative one.

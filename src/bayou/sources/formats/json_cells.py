@@ -12,7 +12,10 @@ from bayou.kernels.scan import address_of, byte_at
 from bayou.recipe.hashing import murmur3
 from bayou.sources.rows.json_scan import ABSENT, NUMBER, WIDTH, scan_line
 
-# How a number becomes a cell: as it stands, if it would be written so; without zeros at its end; however it is written.
+# How a number becomes a cell:
+#     AS_WRITTEN      as it stands, if it would be written so
+#     WITHOUT_ZEROS   without the zeros at its end
+#     AS_NUMBER       as a number, however it is written
 AS_WRITTEN, WITHOUT_ZEROS, AS_NUMBER = range(3)
 # Of as many digits each decimal is the shortest that reads as its float64.
 _DIGITS = 15

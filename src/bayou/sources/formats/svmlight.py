@@ -240,6 +240,12 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
 
     `ends` is room for the places of features' ends. Values are written only if not all of them are 1.
     The bounds may take lines into account that turned out bad; then they are too wide, which does no harm.
+
+        data                label index:value index:value ... # comment, a line each
+        indptr              the rows, as in CSR: row r has indices[indptr[r] : indptr[r + 1]], and their values
+        labels, positions   of each row its label and its line
+        bad                 of the first bad lines (line, column, code of what is wrong)
+        row, k, line        where the next row, entry and line go; a bad line takes k back to where its row began
     """
     at = base = address_of(data)
     end, ends_at, index_of = at + size, address_of(ends), address_of(indices)
@@ -249,6 +255,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
     ones = ascending = True
     indptr[0] = 0
     while at < end:
+        # Phase 1: pass over blanks, empty lines and comments.
         start = at
         while byte_at(at) in (_BLANK, _TAB, _RETURN):
             at += 1
@@ -258,6 +265,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
             at += 1
             line += 1
             continue
+        # Phase 2: the label, and a run of features `index:1`, which are read in vectors.
         label, at, wrong = _read_label(at)
         folded_before = folded
         previous = -1
@@ -268,6 +276,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
                     values[k : k + count] = 1.0
                 k, at, ascending = k + count, there, ascending & up
                 highest = max(highest, final)
+        # Phase 3: the other features, one by one.
         while wrong == 0:
             index, count = digits(at)
             if count == 0:
@@ -307,6 +316,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
                 smallest = min(smallest, magnitude)
             k += 1
             at += byte_at(at) == _BLANK
+        # Phase 4: keep the row, or take it back; go on behind the end of the line.
         if wrong:
             if skipped < bad.shape[0]:
                 bad[skipped, 0] = line

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 LABEL, WEIGHT = "label", "weight"
 # Longer rows are read by Python.
 SHORT = 128
-# How reading ended.
+# How reading ended:
+#     _READ   there are no more lines
+#     _SLOW   the next line is one that Python has to read
 _READ, _SLOW = range(2)
 
 
@@ -285,7 +287,18 @@ def _kind_of(value: Any) -> tuple[int, Any]:
 
 @kernel
 def _read_lines(data, size, plain, special, named, mask, known, state, room):
-    """Read lines from state[0] on, until there are no more, or one is for Python."""
+    """Read lines from state[0] on, until there are no more, or one is for Python.
+
+    A line is cut into n cells; then numbers and texts are sorted into two runs, which `tidy` joins to a row:
+
+        cells[WIDTH k]   address of name k, its end, the kind of its value, address of the value, its end
+        numbers          0 .. SHORT - 1: values of features that are numbers; SHORT + k: the value of cell k
+        ids              0 .. SHORT - 1: features that are numbers; from SHORT on those that are texts, by their seeds
+        seeds            hashes of the names of those texts, ascending
+        order            hashes of all names, ascending, by which a name that comes twice is found
+
+        state            byte, line, row, entry and new name to go on with
+    """
     base = address_of(data)
     cells, numbers = empty(WIDTH * (SHORT + 1), np.int64), empty(2 * SHORT, np.float64)
     ids, seeds, order = empty(2 * SHORT, np.uint32), empty(SHORT, np.uint32), empty(SHORT, np.uint32)
@@ -296,6 +309,7 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
     at, last = base + state[0], base + size
     slow = False
     while at < last and not slow:
+        # Phase 1: cut the line into cells.
         n, behind = scan_line(at, plain, SHORT, cells, numbers)
         if n == 0 and behind < 0:  # a line of blanks
             at, line = -behind, line + 1
@@ -304,6 +318,7 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
         n_numbers = n_texts = 0
         more = new
         slow = n < 0
+        # Phase 2: hash the names, set label and weight apart, and sort the features into the two runs.
         for k in range(max(n, 0)):
             key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
             name = murmur3(key, key_end - key, np.uint32(0))
@@ -348,6 +363,7 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
                 more += 1
         if slow:
             break
+        # Phase 3: join the runs, and write the row.
         count = n_numbers + n_texts
         for k in range(n_texts):
             ids[n_numbers + k], numbers[n_numbers + k] = ids[SHORT + k], 1.0
@@ -359,6 +375,7 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
         else:
             read, largest, ones = tidy(*whole, None)
         slow = not largest < np.inf
+        # Phase 4: only now the line counts as read.
         if not slow:
             bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], largest)
             bounds[2] += not ones

@@ -13,7 +13,12 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import byte_at, number
 from bayou.sources.reading.blocks import Block
 
-# What a value is.
+# The kinds of value:
+#     ABSENT   null, or nothing
+#     NUMBER   a number
+#     TRUTH    true or false, as 1 or 0
+#     TEXT     a string
+#     OTHER    anything else, which Python reads
 ABSENT, NUMBER, TRUTH, TEXT, OTHER = range(5)
 # Numbers that are kept of a name and its value, while a line is read.
 WIDTH = 5

@@ -24,15 +24,40 @@ from bayou.kernels.scan import address_of, byte_at, half_at, number, word_at
 from bayou.recipe.hashing import id64, mix_end, mix_word, murmur3
 from bayou.sources.table.manner import COMMA, PLAIN, read_signed, says_missing
 
-# What kernels call the roles; those from BINS to DATE are read as numbers.
+# The roles of columns, as kernels call them; those from BINS to DATE are read as numbers:
+#     CATEGORY      a feature per value
+#     FLAG          a feature per value, of true and false however they are written
+#     CODE          a feature per value, of whole numbers however they are written
+#     BINS          a feature per bin of a number
+#     WHOLE         as BINS, and a feature per whole number besides
+#     NUMERIC       one feature whose value is the number
+#     VALUES        a feature per number
+#     DATE          a feature per part of a point in time
+#     TEXT          a feature per word
+#     WEIGHT        the weight of the row
+#     LABEL         its label, a number or a word for true or false
+#     LABEL_NUMBER  its label, a number
+#     LABEL_TEXT    its label: whether it is one text or number
+#     LABEL_CLASS   its label, a class: a number, or the hash of a text
 CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, VALUES, DATE, TEXT, WEIGHT = range(1, 11)
 LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(11, 15)
-# A column of a block, as kernels see it: addresses of the text that places are counted from, of where cells start
-# and stop (uint32), and how many places each row takes. With a dictionary: of codes (int32), of the bits that tell
-# whether there is one (0: always), the first of those bits, of the hashes of the dictionary's values.
+# A column of a block, as kernels see it:
+#     BASE       address of the text, from which places are counted
+#     STARTS     address of where cells start (uint32)
+#     STOPS      address of where they stop (uint32)
+#     STRIDE     the number of places that each row takes
+#     CODES      with a dictionary: address of the codes (int32), otherwise 0
+#     VALID      address of the bits that tell whether a row has a code; 0: each has
+#     FIRST_BIT  the bit of the first row
+#     LOOKUP     address of the hashes of the dictionary's values
 BASE, STARTS, STOPS, STRIDE, CODES, VALID, FIRST_BIT, LOOKUP = range(8)
 
-# What makes a row bad.
+# What makes a row bad:
+#     NO_LABEL    it has no label
+#     NOT_LABEL   its label is none of those that can be
+#     NOT_WEIGHT  its weight is no number from 0 to LARGEST_WEIGHT
+#     TOO_LARGE   its label is larger than LARGEST_VALUE
+#     TOO_MANY    it has more features than MOST_FEATURES, or too many pairs
 NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY = range(1, 6)
 # A row may not grow beyond all bounds, by words or by the pairs that come of crosses.
 MOST_FEATURES = 1 << 20

@@ -22,6 +22,11 @@ _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 PARTS = list(DATE_PARTS)
 DATE_VALUES = np.array(list(DATE_PARTS.values()))
+# The parts, by their numbers:
+#     HOURS         the hour of the day
+#     WEEKDAY       the day of the week
+#     MONTH         the month
+#     WEEKEND_HOUR  the hour of a day at the weekend or of a working day
 HOURS, WEEKDAY, MONTH, WEEKEND_HOUR = range(len(PARTS))
 
 

@@ -16,7 +16,10 @@ from bayou.kernels.room import empty
 from bayou.kernels.scan import PADDING, address_of, byte_at, number
 from bayou.recipe.recipe import DECIMALS, Recipe
 
-# How decimals are written: plainly, 1,400.5 or 1.400,5.
+# How decimals are written:
+#     PLAIN   1400.5
+#     POINT   1,400.5
+#     COMMA   1.400,5
 PLAIN, POINT, COMMA = range(3)
 # A number with signs of its own has at most so many bytes.
 _LONGEST = 64

@@ -39,6 +39,9 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
 
     Those of prefixes are places in the plan's text; those of names are ADDRESSES, to be copied from before the block
     goes. Numbers that had to be written anew stand in `spare`, SPARE bytes each.
+
+        origins[k]       (slot, word) of the feature; of a cross one such pair for each half, -1 where there is none
+        spans[k]         for each half: start and stop of its prefix, start and stop of its name, -1 where there is none
     """
     roles, number_rows, slot_columns, slot_of = plan.roles, plan.number_rows, plan.slot_columns, plan.slot_of
     date_parts, part_names, manner = plan.date_parts, plan.part_names, address_of(plan.manner)
@@ -52,6 +55,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             spans[k, to : to + 4] = -1
             if s < 0:
                 continue
+            # Phase 1: the column, and the row of its dictionary if it has one.
             c = slot_columns[s]
             role, row = roles[c], rows[k]
             spans[k, to], spans[k, to + 1] = prefixes[c, 0], prefixes[c, 1]
@@ -62,6 +66,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     spans[k, to + 2] = spans[k, to + 3] = 0
                     continue
                 row = np.int64(half_at(columns[c, cells.CODES] + 4 * row))
+            # Phase 2: names that are made from a number: parts of dates, bins, values.
             written = address_of(spare) + cells.SPARE * (origins.shape[1] // 2 * k + half)
             if role == cells.DATE:
                 which = s - slot_of[c]
@@ -89,6 +94,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     name = bin_from[c] + edge - edge_from[c]
                     spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
                 continue
+            # Phase 3: names that stand in the cell: all of it, or one word.
             at, end = cells.cell_at(text, row)
             if word_rows[s] >= 0:
                 end = columns[c, cells.BASE] + np.int64(word_places[origins[k, 2 * half + 1]])

@@ -10,7 +10,12 @@ from bayou.recipe.hashing import id64
 from bayou.sources.table import cells
 from bayou.sources.table.dates import read_date, seconds_of
 
-# What a cell looks like.
+# What a cell looks like:
+#     NOTHING   a missing value
+#     NUMBER    a number
+#     TRUTH     a word for true or false
+#     POINT     a point in time
+#     OTHER     anything else
 NOTHING, NUMBER, TRUTH, POINT, OTHER = range(5)
 # Of each column, the first so many cells that are not what they must be are remembered.
 ODD = 3
@@ -68,6 +73,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
             at, end = cells.cell_at(text, row)
             value, fine = cells.read_cell(at, end, manner)
             what = 0
+            # A feature's number or date, the weight of the row, or its label.
             if role <= cells.DATE:
                 if role == cells.DATE:
                     missing = fine and np.isnan(value)

@@ -178,6 +178,11 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     which ascend. They may take lines into account that turned out bad; then they are too wide, which does no harm.
 
     `stops` and `ends` are room for where names can stop, which is looked for once a line needs it.
+
+        data           label weight tag|space:scale name:value name ... |space ...
+        stops          the places of all bytes that end a name, in order; line ends at stop ends[line]
+        s, at, byte    the stop that was reached: its number, its place, and the byte that stands there
+        row, k, line   where the next row, feature and line go; a bad line takes k back to where its row began
     """
     indptr, labels, weights, tags, positions = rows
     indices, values, places, spaces = features
@@ -191,6 +196,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     stopped = False  # whether it is known where names can stop
     indptr[0] = 0
     while at < size:
+        # Phase 1: pass over blanks and empty lines.
         start = at
         tab = -1
         while byte_at(base + at) == BLANK or byte_at(base + at) == _TAB:
@@ -201,6 +207,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
             at += 1 + (byte_at(base + at) == _RETURN)
             line += 1
             continue
+        # Phase 2: what stands before the first bar, and a line of indicators, which are read in vectors.
         label, weight, tag, tag_end, wrong, at = _read_start(base, at)
         if tab >= 0:
             wrong, at = _TABS, tab
@@ -224,7 +231,8 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
         numbers = plain = False  # whether runs of those are likely
         byte = byte_at(base + at)
         end = np.int64(ends[line])
-        # From here on `byte` is that at `at`, where stop s is: a name or a number ended there.
+        # Phase 3: namespaces and features. From here on `byte` is that at `at`, where stop s is: a name or a number
+        # ended there.
         while wrong == 0 and not ended:
             if byte == BLANK and numbers:
                 before = k
@@ -277,6 +285,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                 break
             else:
                 wrong = _CONTROL
+        # Phase 4: keep the row, or take it back; go on behind the end of the line.
         if wrong:
             if skipped < bad.shape[0]:
                 bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong

@@ -52,6 +52,9 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
     From stop s, a blank, and feature k on, up to the first feature that is not so. With `last` >= 0 only those called
     by their numbers up to that, whose indices are then known. Gives (s, k, whether all values are 1, a bound of them,
     the last number, whether numbers ascend, from the previous one on).
+
+        homes    addresses of indices, values and places, in which feature k has 4, `size` and 8 bytes
+        place    start and stop of the name, the stop in the upper half; OWN_NAME if it is its own number
     """
     indices, values, places, _ = homes
     size = 8 if wide else 4
@@ -61,6 +64,7 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
     at = np.int64(half_at(stops + 4 * s)) + 1
     byte = BLANK
     while byte == BLANK:
+        # Phase 1: the name.
         name, end = at, np.int64(half_at(stops + 4 * s + 4))
         place = name | (end << 32)
         whole = 0
@@ -71,7 +75,8 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
                 break
         elif end == name:
             break
-        # Branches, which can be foreseen: a choice without one would have to wait for what stands behind the name.
+        # Phase 2: the value. Branches, which can be foreseen: a choice without one would have to wait for what stands
+        # behind the name.
         behind = half_at(base + end)
         byte = np.int64(behind & _ONE_BYTE)
         kept = 1
@@ -100,6 +105,7 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
             at = end + 1
         else:
             break
+        # Phase 3: keep the feature, unless its value is 0.
         if last >= 0:
             ascending &= whole > previous
             previous = whole
