@@ -256,3 +256,12 @@ def test_known_data_sets(data_directory, monkeypatch, row) -> None:
     assert found["examples"] == int(examples.replace(",", ""))
     assert found["log_loss"] == pytest.approx(float(log_loss), abs=2e-5)  # the last digit shown, and rounding
     assert found["auc"] == pytest.approx(float(auc), abs=2e-4)
+
+
+def test_the_walk_through_a_kernel_quotes_the_kernel():
+    page = (PAGES / "how-a-kernel-is-built.md").read_text(encoding="utf-8")
+    source = Path(bayou.__file__).parent / "learners" / "marginal.py"
+    lines = {line.strip() for line in source.read_text(encoding="utf-8").splitlines()}
+    quoted = re.findall(r"<!-- not run: quoted from the source -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert len(quoted) > 5
+    assert [line for block in quoted for line in block.splitlines() if line.strip() not in lines] == []

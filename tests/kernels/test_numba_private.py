@@ -59,6 +59,16 @@ def test_no_other_module_uses_them():
             assert not private.search(file.read_text()), file
 
 
+def test_no_other_package_builds_llvm_instructions():
+    kernels = Path(numba_private.__file__).parent
+    builders = [
+        file
+        for file in kernels.parent.rglob("*.py")
+        if file.parent != kernels and re.search(r"import intrinsic|from llvmlite import ir", file.read_text("utf-8"))
+    ]
+    assert builders == []
+
+
 def test_the_versions_that_were_tried_are_those_that_are_allowed():
     allowed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     low, high = numba_private.OLDEST, (numba_private.NEWEST[0], numba_private.NEWEST[1] + 1)

@@ -64,6 +64,22 @@ def put_word(typingctx, address, word):
     return types.void(types.int64, types.uint64), _writer(64)
 
 
+@intrinsic
+def put_value(typingctx, address, wide, value):
+    """Write a float64 if wide, otherwise a float32; gives what it has become there."""
+
+    def codegen(context, builder, signature, args):
+        home, is_wide, number = args
+        narrow = builder.fptrunc(number, ir.FloatType())
+        with builder.if_else(is_wide) as (then, otherwise):
+            for branch, found in ((then, number), (otherwise, narrow)):
+                with branch:
+                    builder.store(found, builder.inttoptr(home, found.type.as_pointer()))
+        return builder.select(is_wide, number, builder.fpext(narrow, number.type))
+
+    return types.float64(types.int64, types.boolean, types.float64), codegen
+
+
 @kernel(forceinline=True)
 def eight_digits(number):
     """The eight digits of a number below 10^8, each in a byte, the first in the lowest."""

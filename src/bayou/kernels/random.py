@@ -1,12 +1,16 @@
-"""Random draws of weights that need no storage: each is a function of (seed, draw number, feature)."""
+"""Random draws of weights that need no storage, each a function of (seed, draw number, feature); steps of hashes."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.numba_private import cgutils
 from bayou.kernels.room import empty
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -24,6 +28,21 @@ def mix(state):
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
+
+
+@intrinsic
+def rotated(typingctx, word, count):
+    """A uint32 whose bits have moved up by `count`, those that fall out coming in below.
+
+    Spelled out with shifts, LLVM would merge one of them into the multiplication before and multiply twice.
+    """
+
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32)] * 3)
+        rotate = cgutils.get_or_insert_function(builder.module, kind, "llvm.fshl.i32")
+        return builder.call(rotate, [args[0], args[0], args[1]])
+
+    return types.uint32(types.uint32, types.uint32), codegen
 
 
 @kernel

@@ -229,8 +229,8 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
         slot            0           1          2         ...   size
         row.features    spare       feature    feature         spare    where to scatter to
         row.xs          1 or 0      x          x               0        values
-        row.means       intercept   mu         mu              -        means, after `read_row`
-        row.gains       intercept   gained     gained          -        precision gained over the prior's
+        row.means       intercept   moved      moved           -        means, less those of the prior
+        row.gains       intercept   gained     gained          -        precisions, less those of the prior
         row.xvs         x v         x v        x v             0        values times variances
         steps, turns, odds, pulls                                       what the first loop hands to the second
 

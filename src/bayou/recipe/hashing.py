@@ -15,13 +15,9 @@ Without hashing (`Recipe.exact`) a feature is known by an id of 64 bits instead,
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.numba_private import cgutils
-from bayou.kernels.random import GOLDEN, mix
+from bayou.kernels.random import GOLDEN, mix, rotated
 from bayou.kernels.scan import address_of, half_at, word_at
 
 NO_SEED = np.uint32(0)
@@ -31,33 +27,18 @@ _C2 = np.uint32(0x1B873593)
 _FNV_PRIME = np.uint32(16777619)
 
 
-@intrinsic
-def _rotated(typingctx, word, count):
-    """A uint32 whose bits have moved up by `count`, those that fall out coming in below.
-
-    Spelled out with shifts, LLVM would merge one of them into the multiplication before and multiply twice.
-    """
-
-    def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32)] * 3)
-        rotate = cgutils.get_or_insert_function(builder.module, kind, "llvm.fshl.i32")
-        return builder.call(rotate, [args[0], args[0], args[1]])
-
-    return types.uint32(types.uint32, types.uint32), codegen
-
-
 # Numba computes with 64 bits at least; each step is cut back to 32 by a cast, which LLVM makes vanish.
 
 
 @kernel
 def _scramble(k):
-    return np.uint32(_rotated(np.uint32(k * _C1), 15) * _C2)
+    return np.uint32(rotated(np.uint32(k * _C1), 15) * _C2)
 
 
 @kernel
 def mix_word(h, k):
     """The state h after four more bytes, k."""
-    h = _rotated(np.uint32(h ^ _scramble(k)), 13)
+    h = rotated(np.uint32(h ^ _scramble(k)), 13)
     return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
 
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, address_of, byte_at, digits, half_at, number
+from bayou.kernels.text_indicators import NUMBERS, read_indicators
 from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import in_turn
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.indicators import NUMBERS, read_indicators
 from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.edges import at_most, is_nan
 from bayou.kernels.room import empty
 from bayou.kernels.scan import address_of, byte_at, half_at, word_at
 from bayou.sources.table import cells
@@ -182,7 +180,7 @@ def _slope(numbers, rows, knots, levels, slopes, seed, slot, value):
         x = numbers[rows[i]]
         below = 0
         for k in range(0, knots.size, 8):
-            below += _at_most(start + 8 * k, x)
+            below += at_most(start + 8 * k, x)
         level = levels[0]
         if below:
             level = levels[below - 1] + (x - knots[below - 1]) * slopes[below - 1]
@@ -206,42 +204,5 @@ def _find_bins(numbers, rows, edges, hashes, slot):
                 size = half
         below = first
         for k in range(first, first + size, 8):
-            below += _at_most(start + 8 * k, x)
-        slot[i] = hashes[below + (hashes.size - 1) * _is_nan(x)]
-
-
-# Which bin a number is in, or whether it is missing, cannot be predicted; so neither may be found by branches, and
-# these two count bits, because LLVM would make a branch of whatever it sees through.
-
-
-@intrinsic
-def _at_most(typingctx, address, x):
-    """How many of the eight numbers at an address are at most x."""
-
-    def codegen(context, builder, signature, args):
-        vector = ir.VectorType(ir.DoubleType(), 8)
-        numbers = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
-        numbers.align = 8
-        found = builder.fcmp_ordered("<=", numbers, _splat(builder, vector, args[1]))
-        return builder.zext(builder.ctpop(builder.bitcast(found, ir.IntType(8))), ir.IntType(64))
-
-    return types.int64(types.int64, types.float64), codegen
-
-
-@intrinsic
-def _is_nan(typingctx, x):
-    """1 or 0."""
-
-    def codegen(context, builder, signature, args):
-        vector = ir.VectorType(ir.DoubleType(), 8)
-        every = _splat(builder, vector, args[0])
-        found = builder.ctpop(builder.bitcast(builder.fcmp_unordered("uno", every, every), ir.IntType(8)))
-        return builder.zext(builder.lshr(found, ir.Constant(ir.IntType(8), 3)), ir.IntType(64))
-
-    return types.int64(types.float64), codegen
-
-
-def _splat(builder, vector, x):
-    nothing = ir.Constant(vector, ir.Undefined)
-    first = builder.insert_element(nothing, x, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
+            below += at_most(start + 8 * k, x)
+        slot[i] = hashes[below + (hashes.size - 1) * is_nan(x)]

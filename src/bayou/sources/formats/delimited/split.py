@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_byte
 from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
+from bayou.kernels.text_stops import where_in_64
 from bayou.sources.reading.blocks import Block, whole_lines
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table.columns import check_names, check_width
@@ -153,30 +151,12 @@ def split(data: np.ndarray, start: int, size: int, delimiter: int, width: int, s
     return Cells(data, starts[:n_cells], stops[:n_cells], width, begins[:n], lines[:n], n_lines, bad[:skipped], skipped)
 
 
-@intrinsic
-def _where_in_64(typingctx, address, byte):
-    """Of the 64 bytes from an address on: bit k is set where byte k equals `byte`."""
-
-    def codegen(context, builder, signature, args):
-        vector = ir.VectorType(ir.IntType(8), 64)
-        text = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
-        text.align = 1
-        wanted = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), builder.trunc(args[1], ir.IntType(8)), ir.Constant(ir.IntType(32), 0)
-        )
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-        wanted = builder.shuffle_vector(wanted, ir.Constant(vector, ir.Undefined), zeros)
-        return builder.bitcast(builder.icmp_unsigned("==", text, wanted), ir.IntType(64))
-
-    return types.uint64(types.int64, types.int64), codegen
-
-
 @kernel
 def _any_quote(data, start, size):
     at = address_of(data) + start
     end = address_of(data) + size
     while at + 64 <= end:
-        if _where_in_64(at, _QUOTE):
+        if where_in_64(at, _QUOTE):
             return True
         at += 64
     while at < end:
@@ -194,8 +174,8 @@ def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lin
     k = first = 0  # cells, and the first one of this row
     starts[0] = start
     for chunk in range(start, size, 64):
-        newlines = _where_in_64(base + chunk, _NEWLINE)
-        marks = _where_in_64(base + chunk, delimiter) | newlines
+        newlines = where_in_64(base + chunk, _NEWLINE)
+        marks = where_in_64(base + chunk, delimiter) | newlines
         if size - chunk < 64:
             marks &= (np.uint64(1) << np.uint64(size - chunk)) - np.uint64(1)
         while marks:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at, number
-from bayou.sources.formats.stops import BAR, BLANK, COLON, NEWLINE, ONE, find_stops
+from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, find_stops
 from bayou.sources.formats.vw.names import EXACT, hash_name
 from bayou.sources.formats.vw.plain import line_ends, read_names, read_numbers, read_own_numbers
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.hash_lanes import LANES, hash_lanes
 from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
+from bayou.kernels.text_stops import BLANK, COLON, ONE, WIDE, others_at, stops_at
 from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import id64, murmur3
 from bayou.recipe.numbering import is_new
-from bayou.sources.formats.stops import BLANK, COLON, ONE, WIDE, others_at, stops_at
-from bayou.sources.formats.vw.hash_lanes import LANES, hash_lanes
 
 # How names become numbers: digits are numbers and the rest is hashed, all is hashed, all have ids of their own.
 NUMBERS, ALL_HASHED, EXACT = 0, 1, 2

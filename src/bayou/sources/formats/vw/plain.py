@@ -5,16 +5,13 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import put_half, put_word
+from bayou.kernels.digits import put_half, put_value, put_word
 from bayou.kernels.scan import LARGEST_VALUE, byte_at, half_at, short_decimal, short_number, word_at
-from bayou.sources.formats.indicators import read_indicators
-from bayou.sources.formats.lanes import NAMES, are_names, fill_halves, fill_words
-from bayou.sources.formats.stops import BLANK, COLON, NEWLINE
+from bayou.kernels.text_indicators import read_indicators
+from bayou.kernels.text_lanes import NAMES, are_names, fill_halves, fill_words
+from bayou.kernels.text_stops import BLANK, COLON, NEWLINE
 from bayou.sources.formats.vw.names import OWN_NAME
 
 # A value of 1 and the blank behind it, as most features have.
@@ -27,22 +24,6 @@ _RETURN, _MINUS = 13, 45
 def line_ends(at):
     byte = byte_at(at)
     return byte == NEWLINE or (byte == _RETURN and byte_at(at + 1) == NEWLINE)
-
-
-@intrinsic
-def _put_value(typingctx, address, wide, value):
-    """Write a float64 if wide, otherwise a float32; gives what it has become there."""
-
-    def codegen(context, builder, signature, args):
-        home, is_wide, number = args
-        narrow = builder.fptrunc(number, ir.FloatType())
-        with builder.if_else(is_wide) as (then, otherwise):
-            for branch, found in ((then, number), (otherwise, narrow)):
-                with branch:
-                    builder.store(found, builder.inttoptr(home, found.type.as_pointer()))
-        return builder.select(is_wide, number, builder.fpext(narrow, number.type))
-
-    return types.float64(types.int64, types.boolean, types.float64), codegen
 
 
 @kernel(forceinline=True)
@@ -59,7 +40,7 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
     indices, values, places, _ = homes
     size = 8 if wide else 4
     s, k = np.int64(s), np.int64(k)
-    ones, largest = scale == 1.0, abs(_put_value(values + size * k, wide, scale))
+    ones, largest = scale == 1.0, abs(put_value(values + size * k, wide, scale))
     ascending = True
     at = np.int64(half_at(stops + 4 * s)) + 1
     byte = BLANK
@@ -82,7 +63,7 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
         kept = 1
         if behind & _THREE_BYTES == _INDICATOR:
             byte = BLANK
-            _put_value(values + size * k, wide, scale)
+            put_value(values + size * k, wide, scale)
             s += 2
             at = end + 3
         elif byte == COLON:
@@ -93,14 +74,14 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
             byte = byte_at(base + end)
             if not fine or not abs(value) <= LARGEST_VALUE or not (byte == BLANK or line_ends(base + end)):
                 break
-            value = _put_value(values + size * k, wide, value)
+            value = put_value(values + size * k, wide, value)
             kept = np.int64(value != 0)
             ones &= value == 1.0
             largest = max(largest, abs(value))
             s += 2
             at = end + 1
         elif byte == BLANK or line_ends(base + end):
-            _put_value(values + size * k, wide, scale)
+            put_value(values + size * k, wide, scale)
             s += 1
             at = end + 1
         else:
@@ -129,7 +110,7 @@ def _byte_of(base, stops, s):
 @kernel(forceinline=True)
 def _fill(values, wide, start, count, value):
     """The same value for so many features; how large it is there."""
-    size = abs(_put_value(values + (8 if wide else 4) * start, wide, value))
+    size = abs(put_value(values + (8 if wide else 4) * start, wide, value))
     for i in range(start, start + count, NAMES):
         if wide:
             fill_words(values + 8 * i, word_at(values + 8 * start))

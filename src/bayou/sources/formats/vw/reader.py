@@ -62,13 +62,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayou.kernels.text_lanes import NAMES
+from bayou.kernels.text_stops import WIDE
 from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import named_in
 from bayou.recipe.hashing import hash_bytes, id_bytes
 from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.lanes import NAMES
-from bayou.sources.formats.stops import WIDE
 from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.formats.vw.lines import WHAT, read_lines
 from bayou.sources.formats.vw.names import (

@@ -1,7 +1,5 @@
 """Where names and numbers can stop: a look at 64 bytes of text at a time, before any of them is read."""
 
-# ruff: noqa: ANN201 (kernels: Numba infers their types)
-
 from __future__ import annotations
 
 import numpy as np
@@ -64,6 +62,24 @@ def count_ones(typingctx, word):
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.ctpop.i64"), args)
 
     return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def where_in_64(typingctx, address, byte):
+    """Of the 64 bytes from an address on: bit k is set where byte k equals `byte`."""
+
+    def codegen(context, builder, signature, args):
+        vector = ir.VectorType(ir.IntType(8), 64)
+        text = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
+        text.align = 1
+        wanted = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.trunc(args[1], ir.IntType(8)), ir.Constant(ir.IntType(32), 0)
+        )
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        wanted = builder.shuffle_vector(wanted, ir.Constant(vector, ir.Undefined), zeros)
+        return builder.bitcast(builder.icmp_unsigned("==", text, wanted), ir.IntType(64))
+
+    return types.uint64(types.int64, types.int64), codegen
 
 
 @kernel

@@ -1,10 +1,8 @@
 """Text in the lanes of vectors, and names alone, several at a time: what stands between one stop and the next.
 
-Stops are the places of all bytes that cannot be in a name (`stops.find_stops`). Once they are known, and how many of
-them a line has, no feature and no line has to wait for the one before it. What is not plain is left to whoever asked.
+Stops are the places of all bytes that cannot be in a name (`text_stops.find_stops`). Once they are known, and how many
+of them a line has, no feature and no line has to wait for the one before it. What is not plain is left to the caller.
 """
-
-# ruff: noqa: ANN201 (what an intrinsic gives is said within)
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ A look at 64 bytes at a time finds where such features end, and whether there is
 numbers at a time are read between one end and the next. A line that is not so is left to whoever asked.
 """
 
-# ruff: noqa: ANN201 (kernels: Numba infers their types)
-
 from __future__ import annotations
 
 import numpy as np
@@ -16,8 +14,8 @@ from numba.extending import intrinsic
 from bayou.kernels.compiling import kernel
 from bayou.kernels.digits import put_half
 from bayou.kernels.scan import byte_at, trailing_zeros
-from bayou.sources.formats.lanes import HALF, WORD, bits_of, every, gather, load, none_of, spread, store
-from bayou.sources.formats.stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE, count_ones
+from bayou.kernels.text_lanes import HALF, WORD, bits_of, every, gather, load, none_of, spread, store
+from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE, count_ones
 
 # How many numbers are read together; up to so many are written behind the last.
 NUMBERS = 8

@@ -4,8 +4,6 @@ A name's hash is a chain of multiplications, each of which waits for the one bef
 bytes of all names take one step together. Measured on names of ten letters: 2.1 ns a name instead of 4.5.
 """
 
-# ruff: noqa: ANN201 (what an intrinsic gives is said within)
-
 from __future__ import annotations
 
 from llvmlite import ir
@@ -13,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from bayou.kernels.numba_private import cgutils
-from bayou.sources.formats.lanes import HALF, WORD, bits_of, call, every, gather, load, spread, store
+from bayou.kernels.text_lanes import HALF, WORD, bits_of, call, every, gather, load, spread, store
 
 LANES = 16
 # Names longer than this are left to the caller: all lanes would wait for one.
