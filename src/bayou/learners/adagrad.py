@@ -34,14 +34,10 @@ from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, p
 from bayou.learners.bases.location_strength import LocationStrengthMixin, merge_pairs
 
 RECORD = Record(
-    name="adagrad",
-    path="bayou.learners.adagrad:AdaGrad",
-    estimator="AdaGradClassifier",
+    "adagrad", "bayou.learners.adagrad:AdaGrad", "AdaGradClassifier", posterior=False, sharding=True,
     summary="stochastic gradient with a step per feature; the baseline people trust",
     paper="marginal-gaussian, section 4 (baseline)",
-    posterior=False,
-    sharding=True,
-)
+)  # fmt: skip
 
 # The columns of the state:
 #     WEIGHT    w

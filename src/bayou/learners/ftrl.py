@@ -37,13 +37,10 @@ from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, p
 from bayou.learners.bases.location_strength import merge_pairs
 
 RECORD = Record(
-    name="ftrl",
-    path="bayou.learners.ftrl:FTRL",
-    estimator="FTRLClassifier",
+    "ftrl", "bayou.learners.ftrl:FTRL", "FTRLClassifier", posterior=False,
     summary="follow the regularised leader, with exact zeros; the sparse baseline people trust",
     paper="olss, section V (baseline)",
-    posterior=False,
-)
+)  # fmt: skip
 
 # The columns of the state:
 #     Z         z, the sum of gradients, corrected for the steps taken

@@ -55,13 +55,10 @@ from bayou.learners.bases.diagonal import (
 from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 
 RECORD = Record(
-    name="gaussian",
-    path="bayou.learners.gaussian:Gaussian",
-    estimator="GaussianRegressor",
+    "gaussian", "bayou.learners.gaussian:Gaussian", "GaussianRegressor", task="regression",
     summary="linear regression with Gaussian weights, exact for each of them; noise known or learned",
     paper="none: Kalman 1960, diagonal",
-    task="regression",
-)
+)  # fmt: skip
 
 # The noise variance starts from 1, as if this number of examples had said it.
 START = 1e-6

@@ -68,13 +68,10 @@ from bayou.learners.bases.evidence import link_log_cdf, link_peak_start, link_sl
 from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
-    name="marginal",
-    path="bayou.learners.marginal:Marginal",
-    estimator="MarginalClassifier",
+    "marginal", "bayou.learners.marginal:Marginal", "MarginalClassifier", sharding=True,
     summary="Gaussian weights, each updated against all others marginalised; closed form",
     paper="marginal-gaussian, section 3, appendices B, C",
-    sharding=True,
-)
+)  # fmt: skip
 
 LN2 = math.log(2.0)
 # Newton's step is taken where tau is above this.

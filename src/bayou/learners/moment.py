@@ -67,13 +67,10 @@ from bayou.learners.bases.diagonal import (
 from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
-    name="moment",
-    path="bayou.learners.moment:Moment",
-    estimator="MomentClassifier",
+    "moment", "bayou.learners.moment:Moment", "MomentClassifier", sharding=True,
     summary="Gaussian weights by moment matching: one integral of the score for all of them",
     paper="marginal-gaussian, appendix D.2",
-    sharding=True,
-)
+)  # fmt: skip
 
 EXPECTATIONS = {"exact": False, "probit": True}
 # A score of more than this variance is looked at more closely.

@@ -53,13 +53,10 @@ from bayou.learners.bases.diagonal import LOG2E, DiagonalGaussian, gather_scalar
 from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
-    name="variational",
-    path="bayou.learners.variational:Variational",
-    estimator="VariationalClassifier",
+    "variational", "bayou.learners.variational:Variational", "VariationalClassifier", sharding=True,
     summary="Gaussian weights, each the nearest to its marginal posterior; by nodes or draws",
     paper="marginal-gaussian, appendix D.3",
-    sharding=True,
-)
+)  # fmt: skip
 
 EXPECTATIONS = {"quadrature": False, "monte-carlo": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}

@@ -13,15 +13,10 @@ from bayou.core.registry import Record
 from bayou.learners.lasso.learner import Lasso
 
 RECORD = Record(
-    name="lasso",
-    path="bayou.learners.lasso:Lasso",
-    estimator="LassoClassifier",
+    "lasso", "bayou.learners.lasso:Lasso", "LassoClassifier",
+    dtype="float64", posterior=False, merge="exact", passes="multi",
     summary="L1-penalised regression from quadratic sketches: online, or exact in a few passes with a certificate",
     paper="quadratic-l1",
-    dtype="float64",
-    posterior=False,
-    merge="exact",
-    passes="multi",
-)
+)  # fmt: skip
 
 __all__ = ["Lasso"]

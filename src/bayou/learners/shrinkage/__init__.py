@@ -4,14 +4,10 @@ from bayou.core.registry import Record
 from bayou.learners.shrinkage.learner import Shrinkage
 
 RECORD = Record(
-    name="shrinkage",
-    path="bayou.learners.shrinkage:Shrinkage",
-    estimator="ShrinkageRegressor",
+    "shrinkage", "bayou.learners.shrinkage:Shrinkage", "ShrinkageRegressor",
+    task="regression", dtype="float64", dense=True,
     summary="online Bayesian lasso: Gaussian regression whose prior sharpens around the last weights",
     paper="oslog",
-    task="regression",
-    dtype="float64",
-    dense=True,
-)
+)  # fmt: skip
 
 __all__ = ["Shrinkage"]

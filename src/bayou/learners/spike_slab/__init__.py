@@ -4,14 +4,10 @@ from bayou.core.registry import Record
 from bayou.learners.spike_slab.learner import SpikeSlab
 
 RECORD = Record(
-    name="spike-slab",
-    path="bayou.learners.spike_slab:SpikeSlab",
-    estimator="SpikeSlabClassifier",
+    "spike-slab", "bayou.learners.spike_slab:SpikeSlab", "SpikeSlabClassifier",
+    dtype="float64", linear=False, passes="multi",
     summary="selects features: each has a probability to matter; expectation propagation on a stream",
     paper="olss, sections II, III; olss-slides",
-    dtype="float64",
-    linear=False,
-    passes="multi",
-)
+)  # fmt: skip
 
 __all__ = ["SpikeSlab"]
