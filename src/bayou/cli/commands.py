@@ -3,32 +3,23 @@
 import os
 import sys
 from functools import partial
+from importlib import import_module
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import (
-    compare,
-    edge,
-    features,
-    info,
-    look,
-    merge,
-    predict,
-    replay,
-    reproduce,
-    select,
-    serve,
-    simulate,
-    train,
-    wabbit,
-    warm,
-)
+from bayou.cli import edge, wabbit
 from bayou.cli.ctrl_c import CtrlC
-from bayou.cli.demo import command as demo_command
+from bayou.cli.demo.command import demo
 from bayou.cli.terminal import output, streams
+
+# The commands in the order of the help: each is the function of this name in the module of this name.
+NAMES = (
+    "train", "look", "compare", "predict", "features", "info", "merge", "select", "simulate", "reproduce", "serve",
+    "replay", "warm",
+)  # fmt: skip
 
 
 class _Commands(TyperGroup):
@@ -53,23 +44,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for _command in (
-    train.train,
-    look.look,
-    compare.compare,
-    predict.predict,
-    features.features,
-    info.info,
-    merge.merge,
-    select.select,
-    simulate.simulate,
-    reproduce.reproduce,
-    serve.serve,
-    replay.replay,
-    warm.warm,
-    demo_command.demo,
-):
-    app.command(cls=wabbit.KINDS.get(_command.__name__))(_command)
+for _name in NAMES:
+    app.command(cls=wabbit.KINDS.get(_name))(getattr(import_module(f"bayou.cli.{_name}"), _name))
+app.command()(demo)
 
 
 def _print_version(wanted: bool) -> None:

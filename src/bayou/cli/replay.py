@@ -9,7 +9,7 @@ import typer
 
 from bayou.cli import options
 from bayou.cli.terminal import output
-from bayou.cli.usage import BadUsage
+from bayou.cli.usage import extra
 
 
 def replay(
@@ -28,13 +28,8 @@ def replay(
         bayou replay ./state --out m.bayou
     """
     options.check_outputs({"--out": out})
-    with output.preparing():
-        try:
-            from bayou.serve.state_folder import replayed
-        except ModuleNotFoundError as error:
-            raise BadUsage(
-                f"{error.name} is not installed; run `pip install '.[serve]'` in a checkout of bayou."
-            ) from None
+    with output.preparing(), extra("serve"):
+        from bayou.serve.state_folder import replayed
     with output.progress(None, "entries") as show:
         model = replayed(state, name, lambda done, last: show(done), output.say)
     model.copy().save(out)

@@ -9,7 +9,7 @@ import typer
 
 from bayou.cli import options
 from bayou.cli.terminal import output
-from bayou.cli.usage import BadUsage
+from bayou.cli.usage import BadUsage, extra
 from bayou.core.errors import BadInput, BadModel
 
 # As bayou.serve.server and bayou.serve.messages have them; those modules are too heavy for showing help.
@@ -73,13 +73,8 @@ def serve(
     if max_unfinished < max_body:
         raise BadUsage(f"--max-unfinished is {max_unfinished:,}; a single request may have {max_body:,} (--max-body).")
     seconds = _seconds(wait)
-    with output.preparing():
-        try:
-            from bayou.serve import server as serving
-        except ModuleNotFoundError as error:
-            raise BadUsage(
-                f"{error.name} is not installed; run `pip install '.[serve]'` in a checkout of bayou."
-            ) from None
+    with output.preparing(), extra("serve"):
+        from bayou.serve import server as serving
         from bayou.serve.service import ServeOptions, new_learner, state_path
         from bayou.serve.tokens import Tokens
 

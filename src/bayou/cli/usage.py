@@ -17,3 +17,14 @@ def usage() -> Iterator[None]:
         yield
     except BadInput as error:
         raise BadUsage(str(error)) from None
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Say which extra has the package that an import misses."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise BadUsage(
+            f"{error.name} is not installed; run `pip install '.[{name}]'` in a checkout of bayou."
+        ) from None
