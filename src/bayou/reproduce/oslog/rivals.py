@@ -93,28 +93,23 @@ class Rival:
     name: str
     make: Callable[[int, Any], Any]
     settings: tuple[Any, ...]
-    knob: str
     most_features: int | None = None
 
 
 def methods() -> tuple[list[Rival], str | None]:
     """Ours, then the others; and a sentence if river is not installed."""
     found = [
-        Rival(
-            "Shrinkage", lambda n, a: Shrinkage(n, penalty=a, bounded=False), (1.0, 0.01, 0.1, 10.0, 100.0), "penalty"
-        ),
-        Rival(
-            "Gaussian", lambda n, v: Gaussian(n, prior_variance=v, bounded=False), (1.0, 1e-4, 1e-3, 1e-2, 0.1), "prior"
-        ),
-        Rival("online ridge", lambda n, a: OnlineRidge(n, a), (1.0, 0.01, 0.1, 10.0, 100.0), "l2"),
-        Rival("SGDRegressor", lambda n, r: ScikitLearnSGD(n, r), (0.01, 1e-4, 1e-3, 0.1), "eta0"),
+        Rival("Shrinkage", lambda n, a: Shrinkage(n, penalty=a, bounded=False), (1.0, 0.01, 0.1, 10.0, 100.0)),
+        Rival("Gaussian", lambda n, v: Gaussian(n, prior_variance=v, bounded=False), (1.0, 1e-4, 1e-3, 1e-2, 0.1)),
+        Rival("online ridge", lambda n, a: OnlineRidge(n, a), (1.0, 0.01, 0.1, 10.0, 100.0)),
+        Rival("SGDRegressor", lambda n, r: ScikitLearnSGD(n, r), (0.01, 1e-4, 1e-3, 0.1)),
     ]
     try:
         import river  # noqa: F401
     except ImportError:
         return found, "river is not installed: its two regressors are left out (pip install river)."
-    found.append(Rival("river linear", lambda n, r: _rivers_linear(r), (0.01, 1e-4, 1e-3, 0.1), "rate"))
-    found.append(Rival("river Bayesian", lambda n, _: _rivers_bayes(), (None,), "", MOST_FOR_RIVERS_BAYES))
+    found.append(Rival("river linear", lambda n, r: _rivers_linear(r), (0.01, 1e-4, 1e-3, 0.1)))
+    found.append(Rival("river Bayesian", lambda n, _: _rivers_bayes(), (None,), MOST_FOR_RIVERS_BAYES))
     return found, None
 
 
