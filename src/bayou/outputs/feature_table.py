@@ -81,7 +81,7 @@ def feature_table(
     >>> p = learner.learn(Batch.from_rows([{2: 1.0}, {3: 1.0}], labels=[1, 0]))
     >>> table = feature_table(learner, top=1, index=True)
     >>> table.header, [row[:2] for row in table.rows], (table.n_listed, table.n_seen)
-    (['feature', 'index', 'mean', 'sd'], [['(intercept)', None], ['2', 2]], (1, 2))
+    (['feature', 'index', 'mean', 'sd'], [['(intercept)', None], ['3', 3]], (1, 2))
     """
     one_of("by", by, ORDERS)
     one_of("view", view, VIEWS)
