@@ -85,7 +85,7 @@ class HttpRequest:
         return message
 
     async def read_body(self, max_bytes: int) -> None:
-        """Read all of the body; raise Refused if it is too large, ClientGone if it does not come."""
+        """Read all of the body; raise RequestError if it is too large, ClientGone if it does not come."""
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > max_bytes:
             raise RequestError(413, f"the body has {int(declared):,} bytes; at most {max_bytes:,} can be sent at once.")
