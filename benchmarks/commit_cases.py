@@ -426,6 +426,28 @@ def merge_api(name: str) -> Callable[[Case], None]:
     return run
 
 
+def rounds_api(name: str) -> Callable[[Case], None]:
+    """Two rounds of three shards, the second over the rows of the first: `--processes` needs more rows than these."""
+
+    def run(case: Case) -> None:
+        import bayou
+
+        (X, y, Batch), (X2, y2, _), (X3, y3, _) = batches()
+        base = getattr(bayou.learners, name)(n_features=N_FEATURES)
+        base.learn(Batch.from_csr(X, y))
+        rows = Batch.from_csr(X2, y2)
+        parts = [rows.take(np.arange(k, len(rows), 3)) for k in range(3)]
+        for weight, share in ((3.0, 1.0), (1.5, 0.5)):
+            bayou.rounds.discount(base, share)
+            gains = [bayou.rounds.learn_shard(base, [part], weight, task) for task, part in enumerate(parts)]
+            bayou.rounds.apply(base, bayou.rounds.add(gains), 3.0)
+        if name == "Bank":
+            base.recombine([Batch.from_csr(X3, y3)], learn=True)
+        base.save("model.bayou")
+
+    return run
+
+
 def estimator(name: str, several: bool = False) -> Callable[[Case], None]:
     """scikit-learn's face, on a dense and on a sparse matrix."""
 
@@ -709,6 +731,7 @@ def cases() -> dict[str, Callable[[Case], None]]:
             words = ",".join(f"{key}={value}" for key, value in parameters.items())
             found[f"python/{name}({words})"] = learner_api(name, parameters)
     found |= {f"python/merge/{name}": merge_api(name) for name in ("Marginal", "Bank", "AdaGrad", "SpikeSlab")}
+    found |= {f"python/rounds/{name}": rounds_api(name) for name in ("Marginal", "Moment", "AdaGrad", "Bank")}
     found |= {f"estimator/{name}": estimator(name) for name in sorted(ESTIMATORS | NUMBER_ESTIMATORS)}
     found |= {
         f"estimator/several/{name}": estimator(name, several=True) for name in ("BankClassifier", "MarginalClassifier")

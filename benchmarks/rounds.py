@@ -82,13 +82,8 @@ def split(rows: Batch, seed: int) -> tuple[Batch, Batch]:
     return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
 
 
-def shards_of(rows: Batch, first: int, last: int, shards: int) -> Iterable[Batch]:
-    return (rows.take(np.arange(first + k, last, shards)) for k in range(shards))
-
-
-def one_round(base: Learner, parts: Iterable[Batch], weight: float, over: float) -> None:
-    gains = [rounds.learn_shard(base, [part], weight, task) for task, part in enumerate(parts)]
-    rounds.apply(base, rounds.add(gains), over)
+def shards_of(rows: Batch, first: int, last: int, shards: int) -> list[Batch]:
+    return [rows.take(np.arange(first + k, last, shards)) for k in range(shards)]
 
 
 def in_rounds(
@@ -104,18 +99,14 @@ def in_rounds(
     """After each pass: what it costs, how often the loss on held-out rows rose, shards of the last round."""
     told, rises = [], 0
     first = max(len(rows) // 100, min(5000, len(rows) // 4))
+    driver = rounds.LoopDriver(base)
     for round_ in rounds.plan(len(rows), shards, first, least, growth):
-        span = round_.first, round_.last
-        if round_.shards == 1:
-            rounds.learn_part(base, rows[slice(*span)])
-        else:
-            one_round(base, shards_of(rows, *span, round_.shards), round_.shards, round_.shards)
+        driver.learn_round(shards_of(rows, *round_), round_.shards)
         rises += note(base, held, told)
     yield losses(ended(base, held), test), rises, round_.shards
     for _ in range(1, passes):
-        many = max(1, min(shards, len(rows) // least))
-        rounds.discount(base, 0.5)
-        one_round(base, shards_of(rows, 0, len(rows), many), many / 2, many)
+        many = rounds.shard_count(len(rows), shards, least)
+        driver.learn_round(shards_of(rows, 0, len(rows), many), many, is_repeated=True)
         rises += note(base, held, told)
         yield losses(ended(base, held), test), rises, many
 

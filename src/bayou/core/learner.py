@@ -115,9 +115,6 @@ class Learner(Inspected):
 
     # --- what an algorithm says ---------------------------------------------------------------------------------
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        raise NotImplementedError
-
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # a regressor: targets, as signs
         raise NotImplementedError
 
