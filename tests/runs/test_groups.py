@@ -14,7 +14,7 @@ from bayou.learners import Classes, Marginal
 from bayou.learners.classes.table import FEW, CompactIndex
 from bayou.recipe.recipe import Recipe
 from bayou.runs.compare import compare
-from bayou.runs.processes import _Within
+from bayou.runs.processes import _WorkerLoop
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.serve.row_reader import RowReader
 
@@ -100,7 +100,7 @@ def test_several_classes_want_what_their_learners_want(tmp_path, met):
 def test_workers_read_them(data, met):
     base = bayou.train(data, learner="marginal", bits=10, label="y").learner
     met.clear()
-    worker = _Within({"data": str(data)}, "float32")
+    worker = _WorkerLoop({"data": str(data)}, "float32")
     worker._base(rounds.to_bytes(base))
     worker._round(0, 1.0)
     for cut in worker._source.blocks():
