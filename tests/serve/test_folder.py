@@ -28,12 +28,12 @@ def test_a_base_that_is_gone_is_not_made_anew(tmp_path, snapshots):
 def test_a_folder_of_another_learner_is_refused(tmp_path):
     with running(tmp_path):
         pass
-    with pytest.raises(BadInput, match="began with marginal, and not with number-bank; give another --data"):
+    with pytest.raises(BadInput, match="began with marginal, and not with number-bank; give another data="):
         Running(tmp_path, {"default": learner("number-bank")})
 
 
 def test_a_default_label_that_cannot_be_learned_leaves_no_model_behind(tmp_path):
-    with pytest.raises(BadInput, match="--default-label maybe: expected a label"):
+    with pytest.raises(BadInput, match="default_label='maybe': expected a label"):
         Running(tmp_path, default="maybe")
     with running(tmp_path, {"default": learner("number-bank")}, default=3) as server:
         assert server.served.model.learner.name == "number-bank"

@@ -275,7 +275,7 @@ def test_several_models_have_their_own_addresses(tmp_path):
         assert "there are: one, two" in server.post("/models/three/predict", {}).json()["error"]
         assert server.post("/models/two/learn", {"a": 1, "y": "x"}).status_code == 422
     assert replayed(tmp_path, "two").learner.examples == 1
-    with pytest.raises(bayou.BadInput, match="several models; say which with --name: one, two"):
+    with pytest.raises(bayou.BadInput, match="several models; say which by name=, one of: one, two"):
         replayed(tmp_path)
 
 

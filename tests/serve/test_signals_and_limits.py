@@ -77,7 +77,7 @@ def test_sighup_reloads_and_does_not_end_the_server(tmp_path):
     finally:
         signal.signal(signal.SIGHUP, before)
     assert unheard == []
-    assert any("nothing to reload without --tokens" in text for text in said)
+    assert any("nothing to reload without tokens=" in text for text in said)
 
 
 # --- open files -------------------------------------------------------------------------------------------------------

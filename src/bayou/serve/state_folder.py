@@ -180,7 +180,7 @@ def replayed(
     if not names:
         raise BadInput(f"{state}: no server has kept anything here; give the folder that `bayou serve --data` had.")
     if name is None and len(names) > 1:
-        raise BadInput(f"{state} holds several models; say which with {option('name')}: {', '.join(names)}.")
+        raise BadInput(f"{state} holds several models; say which by {option('name')}, one of: {', '.join(names)}.")
     folder = StateFolder(state, name or names[0])
     if folder.name not in names:
         raise BadInput(f"{state} holds no model called {folder.name!r}; there are: {', '.join(names)}.")
