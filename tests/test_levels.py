@@ -16,7 +16,7 @@ FACES = {
     "regressors": ("bayou.estimators", "BankRegressor.predict_interval"),
     "river": ("bayou.river", "Regressor.predict_interval_one"),
     "Spark": ("bayou.spark.scoring", "transform"),
-    "the server": ("bayou.serve.work", "Work"),
+    "the server": ("bayou.serve.model_requests", "ModelRequest"),
     "the server's client": ("bayou.serve.client", "Client.predict"),
 }
 

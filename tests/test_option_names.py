@@ -79,7 +79,7 @@ ERRORS = [
     ("train", {"learner": "gaussian", "positive": "1"}, "{positive} is about two classes"),
     ("train", {"label": "y", "numeric": ["kind"]}, "Leave it out of {numeric}"),
     ("compare", {"learners": ["marginal", "marginal"], "label": "y"}, "{learners:marginal} is given twice"),
-    ("predict", {"model": "m.bayou", "quantiles": "1.5"}, "{quantiles} has 1.5, which is no share"),
+    ("predict", {"model": "m.bayou", "quantiles": "1.5"}, "{quantiles} has 1.5; give numbers"),
 ]
 
 

@@ -110,7 +110,7 @@ def test_one_class_against_the_rest_and_two_texts(wines, tmp_path):
     run("train", wines, "--label", "kind", "--positive", "merlot", *options)
     assert load(model).name == "marginal"
     said = run("train", wines, "--label", "colour", "--ignore", "kind", *options)
-    assert "the label, column 'colour', is white (positive) or red; --positive red turns that round" in said.stderr
+    assert "the label, column 'colour', is white (positive) or red; --positive red turns it round" in said.stderr
     assert (load(model).extras.recipe.negative, load(model).extras.recipe.positive) == ("red", "white")
     assert "'red'" in run("info", model).stdout
 
@@ -126,13 +126,13 @@ def test_numbers_have_quantiles(tmp_path):
     for row in rows:
         assert float(row["q0.1"]) < float(row["q0.5"]) == float(row["mean"]) < float(row["q0.9"])
     said = run("predict", path, "--model", model, "--quantiles", "10,90", code=2).stderr
-    assert said == "--quantiles 10 is no share; give numbers between 0 and 1, such as .1,.9.\n"
+    assert said == "--quantiles has 10; give numbers between 0 and 1, such as .1,.9.\n"
     for share in (10, 0.0, 1, float("nan"), "x", True):
-        with pytest.raises(BadInput, match=r"--quantiles \S+ is no share; give numbers between 0 and 1"):
+        with pytest.raises(BadInput, match=r"quantiles= has \S+; give numbers between 0 and 1"):
             predict(path, model=model, quantiles=[0.5, share])
     assert "expected probabilities" in run("predict", path, "--model", model, "--quantiles", "x", code=2).stderr
     said = run("train", path, "--bits", 8, "--learner", "gaussian", "--task", "binary", code=2)
-    assert "--task is binary, but gaussian is for regression" in said.stderr
+    assert "--task binary was given, but gaussian is for regression" in said.stderr
 
 
 def test_quantiles_are_of_numbers(wines, tmp_path):

@@ -71,7 +71,7 @@ def test_weights_that_are_all_zero_are_remarked():
     weighed = table(w=lambda y, rng: np.zeros(len(y)), copy=lambda y, rng: y.astype(int))
     run = train(weighed, weight="w", **OPTIONS)
     assert run.learner.examples == 0
-    assert run.remarks == ["all examples have the weight 0: nothing was learned; check what --weight names"]
+    assert run.remarks == ["all examples have the weight 0: nothing was learned; check what weight= names"]
 
 
 def test_numbers_are_not_asked_what_tells_them():

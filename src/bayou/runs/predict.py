@@ -105,9 +105,7 @@ def _shares(quantiles: Sequence[float]) -> list[float]:
     for share in shares:
         if not is_share(share):
             asked = shown(share).removesuffix(".0")
-            raise BadInput(
-                f"{option('quantiles')} has {asked}, which is no share; give numbers between 0 and 1, such as .1,.9."
-            )
+            raise BadInput(f"{option('quantiles')} has {asked}; give numbers between 0 and 1, such as .1,.9.")
     return shares
 
 

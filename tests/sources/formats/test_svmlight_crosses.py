@@ -67,8 +67,8 @@ def test_crosses_have_names_and_features_keep_their_numbers():
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"cross": [("a", "b")]}, "ranges a=1-10"),
-        ({"interactions": ["ab"]}, "ranges a=1-10"),
+        ({"cross": [("a", "b")]}, "ranges='a=1-10"),
+        ({"interactions": ["ab"]}, "ranges='a=1-10"),
         ({"ranges": [("a", 1, 10), ("b", 10, 12)]}, "a and b both have feature 10"),
         ({"ranges": [("a", 5, 2)]}, "the last feature of range a"),
         ({"ranges": [("a", 5, 2**30)]}, "the last feature of range a"),
