@@ -69,7 +69,7 @@ def test_every_command_is_tried():
 
 @pytest.mark.parametrize("command", FIRST_STEPS)
 @pytest.mark.parametrize(("error", "code", "words"), BROKEN, ids=[type(row[0]).__name__ for row in BROKEN])
-def test_what_nobody_foresaw_is_a_sentence(here, monkeypatch, command, error, code, words):
+def test_an_unexpected_error_is_a_sentence(here, monkeypatch, command, error, code, words):
     line, place = FIRST_STEPS[command]
     importlib.import_module(place.rpartition(".")[0].partition(".Extras")[0].partition(".Learner")[0])
     broken(monkeypatch, place, error)

@@ -44,7 +44,7 @@ CODES = (0, 1, 2)
 SECONDS = 300
 # What no command may print: a traceback, an error that nobody worded, an order to the terminal.
 FORBIDDEN = re.compile(
-    "Traceback|nobody foresaw|the system refuses|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]"
+    "Traceback|Unexpected error|the system refuses|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]"
 )
 
 OUTPUTS = (

@@ -83,8 +83,8 @@ def _judged(error: Exception) -> tuple[int, str]:
         )
     what = f"{type(error).__name__}: {what}" if what else type(error).__name__
     return DEFECT, (
-        f"bayou met what nobody foresaw ({what}). That is a defect of bayou, not of your data; please report it with "
-        "what `bayou --debug`, before the name of the command, says."
+        f"Unexpected error ({what}). This is a bug in bayou, not in your data; please report it with the output of "
+        "`bayou --debug`, which goes before the name of the command."
     )
 
 

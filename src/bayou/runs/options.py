@@ -6,7 +6,6 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_args, get_type_hints
 
@@ -133,8 +132,7 @@ def documented(function: _Function) -> _Function:
     return function
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """Something that a run has to say; a detail is what `--quiet` leaves out."""
 
     text: str
@@ -153,8 +151,7 @@ class RunOptions(RecipeOptions, total=False):
 _DEFAULTS: dict[str, Any] = {"format": "auto", "on_error": "skip", "threads": None, "on_note": None}
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The options of a run: its own by name, those for opening the data, and those that make a recipe."""
 
     own: Any

@@ -120,7 +120,7 @@ class HttpRequest:
             return
         refused = error
         if not isinstance(refused, RequestError):
-            refused = RequestError(500, "bayou met what nobody foresaw; the server's terminal says more.")
+            refused = RequestError(500, "Unexpected error, a bug in bayou; the server's terminal says more.")
         head = refused.head
         if self.route not in PROBES:
             given = self.headers.get(b"x-request-id", b"")

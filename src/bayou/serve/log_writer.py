@@ -36,7 +36,7 @@ class LogWriter(threading.Thread):
         commits: how many transactions were written.
         no_room: a sentence why the last write failed, if none has succeeded since and others may; else "".
         broken: why nothing can be written any more; else "".
-        on_error: called with an error that nobody foresaw, which breaks the log.
+        on_error: called with an unexpected error, which breaks the log.
         on_look: called about once a second, and when the state of the log has changed.
     """
 

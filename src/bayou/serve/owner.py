@@ -46,7 +46,7 @@ class Owner(threading.Thread):
         model: what it owns.
         live: what is watched of it.
         broken: why nothing works any more, if that is so.
-        on_error: called with an error that nobody foresaw, which ends the thread.
+        on_error: called with an unexpected error, which ends the thread.
     """
 
     def __init__(

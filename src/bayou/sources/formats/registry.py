@@ -12,7 +12,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
@@ -22,6 +23,8 @@ from bayou.sources.formats.sniffing import Head
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
     from bayou.sources.reading.reader import Reader
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +47,7 @@ class Body:
         return f"{self.title} ({', '.join(self.media_types)})"
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """What the rest of bayou may rely on about a format. Paths are "module:name".
 
     A reader is called with the data, `Extras`, `labels` and `dtype`, a parser with `Extras`, `labels`, `dtype`, `tags`
@@ -57,9 +59,9 @@ class Format:
 
     name: str  # as --format has it
     title: str
-    readers: Mapping[str, str] = field(default_factory=dict)  # path of the reader, by the kind of recipe
-    parsers: Mapping[str, str] = field(default_factory=dict)  # path of the parser of text, by the kind of recipe
-    reader_options: Mapping[str, Any] = field(default_factory=dict)
+    readers: Mapping[str, str] = _NOTHING  # path of the reader, by the kind of recipe
+    parsers: Mapping[str, str] = _NOTHING  # path of the parser of text, by the kind of recipe
+    reader_options: Mapping[str, Any] = _NOTHING
     suffixes: tuple[str, ...] = ()
     sniff: Callable[[Head], bool] = sniffing.never  # whether data begin like this format; tried in the records' order
     sniff_first: bool = False  # whether that counts before the file's name
