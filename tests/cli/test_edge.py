@@ -30,9 +30,9 @@ FIRST_STEPS = {
     "replay": ("replay state --out o.bayou", "bayou.serve.state_folder.replayed"),
 }
 BROKEN = [
-    (KeyError("no\x1b[31mbody"), 70, "KeyError: 'no\\x1b[31mbody'). That is a defect of bayou"),
-    (AssertionError(), 70, "(AssertionError). That is a defect of bayou"),
-    (RuntimeError("one\ntwo"), 70, "(RuntimeError: one). That is a defect"),
+    (KeyError("no\x1b[31mbody"), 70, "KeyError: 'no\\x1b[31mbody'). This is a bug in bayou"),
+    (AssertionError(), 70, "(AssertionError). This is a bug in bayou"),
+    (RuntimeError("one\ntwo"), 70, "(RuntimeError: one). This is a bug"),
     (MemoryError("Unable to allocate 3 TiB"), 1, "not enough memory"),
     (OSError(5, "Input/output error", "x\x07.svm"), 1, "x\\x07.svm: the system refuses (Input/output error)"),
     (KeyboardInterrupt(), 130, ""),
