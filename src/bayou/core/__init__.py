@@ -1,1 +1,1 @@
-"""What every part relies on: batches, links, learners and their predictions, records, recipes, model files, errors."""
+"""Shared foundations: batches, links, learners and their predictions, records, recipes, model files, errors."""

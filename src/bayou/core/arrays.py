@@ -1,4 +1,4 @@
-"""What people give a batch, as arrays of the types that it holds; what does not fit is refused with a sentence."""
+"""Conversion of input to the array types of a batch; input that does not fit raises BadInput."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayou.core.errors import BadInput
 
 
 def refuse_masked(values: Any, what: str) -> None:
-    """NumPy forgets a mask where it makes a plain array, and what was hidden under it would be taken for data."""
+    """Raise BadInput if `values` has masked entries: NumPy drops the mask, and they would be taken for data."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise BadInput(
             f"{what} must not be masked: {np.ma.count_masked(values):,} of {values.size:,} are. Leave those rows out, "
@@ -19,7 +19,7 @@ def refuse_masked(values: Any, what: str) -> None:
 
 
 def as_array(values: Any, what: str) -> np.ndarray:
-    """An array of whatever was given, if one can be made of it."""
+    """Return `values` as an array; raise BadInput if they do not form one."""
     refuse_masked(values, what)
     try:
         return np.asarray(values)
@@ -28,7 +28,7 @@ def as_array(values: Any, what: str) -> np.ndarray:
 
 
 def as_float(values: Any, what: str) -> np.ndarray:
-    """Numbers as float32 or float64, whichever holds their type, in one contiguous array."""
+    """Return a contiguous float32 or float64 array, whichever is wide enough for the type of `values`."""
     refuse_masked(values, what)
     try:
         values = np.asarray(values)
@@ -43,7 +43,7 @@ def as_float(values: Any, what: str) -> np.ndarray:
 
 
 def as_features(indices: Any) -> tuple[np.ndarray, int]:
-    """Feature ids as uint32, and how many were too wide and got folded."""
+    """Return feature indices as uint32, and how many were wider than that and had their high half folded in."""
     indices = np.ascontiguousarray(as_array(indices, "indices"))
     if indices.size == 0:
         return indices.astype(np.uint32), 0
@@ -52,7 +52,7 @@ def as_features(indices: Any) -> tuple[np.ndarray, int]:
     if indices.dtype.kind not in "iu":
         raise BadInput(f"features must be whole numbers; these have type {indices.dtype}.")
     if indices.dtype == np.int32:
-        return indices.view(np.uint32), 0  # no copy; that none is negative shows when the largest is known
+        return indices.view(np.uint32), 0  # no copy; the caller detects negative ones by the largest index
     if indices.dtype.kind == "i" and (low := int(indices.min())) < 0:
         raise BadInput(f"feature {low} is negative; features are numbered from 0.")
     indices = indices.astype(np.uint64)
@@ -61,7 +61,7 @@ def as_features(indices: Any) -> tuple[np.ndarray, int]:
 
 
 def per_row(column: Any, n: int, what: str) -> np.ndarray | None:
-    """One float64 for each of n rows, or None if none are given."""
+    """Return one float64 for each of n rows, or None if `column` is None."""
     if column is None:
         return None
     column = as_float(column, f"{what}s").astype(np.float64, copy=False)
@@ -71,7 +71,7 @@ def per_row(column: Any, n: int, what: str) -> np.ndarray | None:
 
 
 def as_weights(weights: Any, n: int) -> np.ndarray | None:
-    """One finite weight >= 0 for each of n rows, or None."""
+    """Return one finite weight >= 0 for each of n rows, or None if `weights` is None."""
     weights = per_row(weights, n, "weight")
     if weights is not None and not (fine := np.isfinite(weights) & (weights >= 0)).all():
         row = int(fine.argmin())
@@ -80,7 +80,7 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
 
 
 def as_positions(positions: Any, n: int) -> np.ndarray | None:
-    """One whole number for each of n rows, or None."""
+    """Return one int64 for each of n rows, or None if `positions` is None."""
     if positions is None:
         return None
     positions = as_array(positions, "positions")
@@ -90,7 +90,7 @@ def as_positions(positions: Any, n: int) -> np.ndarray | None:
 
 
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
-    """One whole number from 0 to 255 for each of n non-zeros, or None."""
+    """Return one uint8 for each of n non-zeros, or None if `groups` is None."""
     if groups is None:
         return None
     groups = as_array(groups, "groups")
@@ -101,7 +101,7 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 
 def as_row_numbers(rows: Any, n: int) -> np.ndarray:
-    """The numbers, from 0, of the rows of n that numbers or truth values mean."""
+    """Return the row indices, from 0 to n - 1, that integers (negative: from the end) or a boolean mask select."""
     rows = as_array(rows, "rows")
     if rows.dtype == np.bool_ and rows.shape == (n,):
         return np.flatnonzero(rows)
@@ -115,6 +115,6 @@ def as_row_numbers(rows: Any, n: int) -> np.ndarray:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same array, which nobody can write to any more."""
+    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array

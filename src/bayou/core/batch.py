@@ -28,7 +28,7 @@ from bayou.core.canonical import tidied
 from bayou.core.checks import float_type, several, shown, whole_number
 from bayou.core.errors import BadInput
 
-# 2^32 - 1 is not a feature: learners keep one spare row behind the last feature.
+# 2^32 - 1 is not a feature: learners keep one spare row after the last feature.
 MAX_FEATURES = 2**32 - 1
 _CSR = ("indptr", "indices", "values")
 _BOUNDS = ("longest", "largest", "max_index", "ones")
@@ -46,16 +46,16 @@ class Batch:
         values: float32 or float64, finite and non-zero.
         labels: float64 or None. A batch without labels can only be predicted.
         weights: float64 >= 0 or None (all 1). A weight multiplies the example's log-likelihood.
-        tags: one string per row or None, for whoever writes the predictions down.
-        positions: int64, where each row came from (a line number, say), or None.
-        groups: uint8, the column or namespace of each non-zero by a number, for learners that tell columns apart; or
-            None, where nobody asked or nobody knows.
-        folded: how many indices were too wide for 32 bits and had their high half folded in.
-        longest, largest, max_index: no row has more features, no value is larger (regardless of sign), and no feature
-            is numbered higher; -1 if there is none. Some rows of a batch keep these, and `folded`, of the whole.
-        ones: whether every value is known to be 1, as for indicators; then learners need not read the values.
+        tags: one string per row or None, to label the rows of written predictions.
+        positions: int64, the position of each row in its source (a line number, say), or None.
+        groups: uint8, the number of each non-zero's column or namespace, for learners that distinguish columns; None
+            if not requested or unknown.
+        folded: number of indices that were wider than 32 bits and had their high half folded in.
+        longest, largest, max_index: upper bounds of the features in a row, the absolute values, and the feature indices
+            (-1 if there are none). A slice of a batch keeps these bounds, and `folded`, of the whole batch.
+        ones: whether every value is known to be 1, as for indicators; learners then skip reading the values.
 
-    The arrays cannot be written to.
+    The CSR arrays and `groups` are read-only.
 
     >>> batch = Batch.from_rows([{0: 1.0, 7: 2.0}, {}], labels=[1, -1])
     >>> len(batch), batch.nonzeros, batch.max_index
@@ -97,7 +97,7 @@ class Batch:
 
     @classmethod
     def from_csr(cls, X: Any, y: Any = None, weights: Any = None, *, tags: Any = None, positions: Any = None) -> Batch:
-        """From a SciPy sparse matrix or array of any format, or a dense two-dimensional array."""
+        """Return a batch from a SciPy sparse matrix or array of any format, or a dense two-dimensional array."""
         if not hasattr(X, "tocsr"):
             from scipy.sparse import csr_array
 
@@ -114,7 +114,7 @@ class Batch:
     def from_rows(
         cls, rows: Iterable[Mapping[int, float]], labels: Any = None, weights: Any = None, **more: Any
     ) -> Batch:
-        """From one mapping {feature: value} per example."""
+        """Return a batch from one mapping {feature: value} per example."""
         try:
             rows = [dict(row) for row in rows]
         except (TypeError, ValueError):
@@ -137,9 +137,9 @@ class Batch:
         positions: Any = None,
         groups: Any = None,
     ) -> Batch:
-        """From CSR arrays. They are used as they are where they fit, without a copy, and never written to.
+        """Return a batch from CSR arrays, which are used without a copy where their types fit, and never written to.
 
-        So do not change them while the batch lives: what was checked here is not checked again.
+        Do not change them while the batch is in use: they are checked only here.
         """
         self = object.__new__(cls)
         indptr = np.ascontiguousarray(as_array(indptr, "indptr"))
@@ -173,7 +173,7 @@ class Batch:
         self._inspect()
         if self.max_index >= 2**31 and getattr(indices, "dtype", None) == np.int32:
             raise BadInput(f"feature {np.min(indices)} is negative; features are numbered from 0.")
-        # Views that cannot be written to: nobody spoils what was checked.
+        # Read-only views: the checked arrays cannot be changed through the batch.
         for name in _CSR:
             setattr(self, name, read_only(getattr(self, name).view()))
         self.groups = None if self.groups is None else read_only(self.groups.view())
@@ -195,7 +195,7 @@ class Batch:
         max_index: int,
         groups: np.ndarray | None = None,
     ) -> Batch:
-        """For parsers, which look at every feature anyway: arrays of the right types that are canonical already."""
+        """Return a batch of arrays that have the right types and are canonical, without checks. For parsers."""
         self = object.__new__(cls)
         self.indptr, self.indices, self.values = indptr, indices, values
         for array in (indptr, indices, values):
@@ -216,7 +216,7 @@ class Batch:
         self.longest, self.max_index, self.largest, self.ones = seen[:4]
 
     def _refuse(self, values: np.ndarray, why: str) -> NoReturn:
-        """Name the first of these values that is not finite."""
+        """Raise BadInput that names the first of `values` that is not finite."""
         k = int(np.argmin(np.isfinite(values)))
         raise BadInput(f"row {self.row_of(k)}, feature {self.indices[k]}: the value is {self.values[k]}; {why}.")
 
@@ -229,25 +229,25 @@ class Batch:
 
     @property
     def counted_nonzeros(self) -> int:
-        """Those of the rows whose weight is not 0."""
+        """Number of non-zeros in rows whose weight is not 0."""
         if self.weights is None:
             return self.nonzeros
         return int(np.diff(self.indptr)[self.weights > 0].sum())
 
     def each_weight(self) -> np.ndarray:
-        """The weight of every row, also where none were given."""
+        """Return the weight of every row; all 1 if the batch has none."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
     def row_of(self, k: int) -> int:
-        """The row in which the k-th non-zero stands."""
+        """Return the row that holds the k-th non-zero."""
         k = whole_number("k", k, 0, self.nonzeros - 1)
         return int(np.searchsorted(self.indptr, k, side="right")) - 1
 
-    # Without this Python would try to iterate by numbers.
+    # Otherwise Python would iterate by calling __getitem__ with integers.
     __iter__ = None
 
     def __getitem__(self, rows: slice) -> Batch:
-        """Some consecutive rows, without copying features."""
+        """Return a slice of consecutive rows, without copying features."""
         if not isinstance(rows, slice):
             raise BadInput(f"a batch is cut by slices, such as batch[3:4] for row 3, not by {shown(rows)}.")
         start, stop, step = rows.indices(len(self))
@@ -255,7 +255,7 @@ class Batch:
             raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")
         stop = max(start, stop)
         first, last = self.indptr[start], self.indptr[stop]
-        part = self.replace()  # nothing is given by name: many batches are cut into single rows
+        part = self.replace()  # no keywords, for speed: many batches are cut into single rows
         part.indptr = read_only(self.indptr[start : stop + 1] - first)
         part.indices, part.values = self.indices[first:last], self.values[first:last]
         part.groups = None if self.groups is None else self.groups[first:last]
@@ -266,10 +266,10 @@ class Batch:
         return part
 
     def take(self, rows: Any) -> Batch:
-        """These rows, in this order, with all that belongs to them; a row may be taken twice.
+        """Return the given rows in the given order, with their labels and other attributes; rows may repeat.
 
         Args:
-            rows: their numbers (negative ones count from the end), or one truth value per row.
+            rows: row indices (negative ones count from the end), or one boolean per row.
 
         >>> batch = Batch.from_rows([{0: 1.0}, {1: 2.0}, {}], labels=[1, -1, 1])
         >>> batch.take([2, 0]).labels, batch.take(batch.labels < 0).indices
@@ -292,9 +292,9 @@ class Batch:
         )
 
     def astype(self, dtype: Any) -> Batch:
-        """The same rows with values of another type, "float32" or "float64"; the batch itself if they have it already.
+        """Return the batch with values of type "float32" or "float64"; the batch itself if it has that type already.
 
-        A value too small for float32 is left out like any zero; one too large is refused.
+        A value that rounds to 0 in float32 is dropped like any zero; one too large for it raises BadInput.
         """
         dtype = float_type(dtype)
         if self.values.dtype == dtype:
@@ -313,10 +313,10 @@ class Batch:
 
     @classmethod
     def concatenate(cls, batches: Iterable[Batch]) -> Batch:
-        """The rows of all batches, one after another, with all that belongs to them.
+        """Return one batch with the rows of all batches in order, and their labels and other attributes.
 
-        Values get the widest type there is. Batches without weights weigh 1 among others that have some. Either all
-        have labels or none has; tags, positions and groups are kept if all have them.
+        Values get the widest type among the batches. If some batches have weights, rows of the others weigh 1. Either
+        all batches have labels or none has; tags, positions and groups are kept if all have them.
 
         >>> batch = Batch.from_rows([{0: 1.0}, {1: 2.0}], labels=[1, -1])
         >>> Batch.concatenate([batch[1:], batch[:1]]).labels
@@ -356,14 +356,14 @@ class Batch:
         )
 
     def with_labels(self, labels: Any, weights: Any = None) -> Batch:
-        """The same rows with other labels (and weights, if given), without looking at the features again."""
+        """Return the batch with other labels (and weights, if given), without checking the features again."""
         return self.replace(
             labels=per_row(labels, len(self), "label"),
             weights=self.weights if weights is None else as_weights(weights, len(self)),
         )
 
     def with_groups(self, groups: Any) -> Batch:
-        """The same rows, whose non-zeros are said to be of these columns: a number from 0 to 255 each, or None.
+        """Return the batch with other groups: the column of each non-zero as a number from 0 to 255, or None.
 
         >>> batch = Batch.from_rows([{0: 1.0, 7: 2.0}]).with_groups([0, 1])
         >>> batch.groups
@@ -373,11 +373,11 @@ class Batch:
         return self.replace(groups=None if found is None else read_only(found.view()))
 
     def with_positions(self, positions: Any) -> Batch:
-        """The same rows, said to come from these places."""
+        """Return the batch with other positions: one integer per row, or None."""
         return self.replace(positions=as_positions(positions, len(self)))
 
     def replace(self, **parts: Any) -> Batch:
-        """Return a batch with some attributes replaced, by name, which must fit; the others are shared."""
+        """Return a batch with some attributes replaced, which are not checked; the others are shared."""
         other = object.__new__(Batch)
         other.indptr, other.indices, other.values = self.indptr, self.indices, self.values
         other.labels, other.weights = self.labels, self.weights
@@ -390,7 +390,7 @@ class Batch:
         return other
 
     def to_csr(self, n_features: int | None = None) -> Any:
-        """The rows as a SciPy CSR array."""
+        """Return the rows as a SciPy CSR array."""
         from scipy.sparse import csr_array
 
         needed = int(self.indices.max(initial=0)) + 1 if self.nonzeros else 0
@@ -402,13 +402,13 @@ class Batch:
 
 
 def check_is_batch(batch: Any) -> None:
-    """Refuse what is no batch."""
+    """Raise BadInput if `batch` is not a Batch."""
     if not isinstance(batch, Batch):
         raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
 
 
 def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same batches; one without labels, or something else, is refused."""
+    """Yield the batches; raise BadInput for one that has no labels or is not a Batch."""
     if not isinstance(batches, Iterable) or hasattr(batches, "tocsr") or isinstance(batches, np.ndarray):
         raise BadInput(f"batches is {shown(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix.")
     for batch in batches:
@@ -419,10 +419,10 @@ def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 class Row(NamedTuple):
-    """One example on its own, for those who have them one by one: canonical and finite, as in a batch.
+    """A single example, canonical and finite as in a batch, for callers that process one at a time.
 
-    `size` features stand at the beginning of `indices` (uint32), `values` and `groups`; none is numbered above
-    `max_index`. `largest`, `ones` and `groups` are those of a batch.
+    Its features are the first `size` entries of `indices` (uint32), `values` and `groups`; no index exceeds
+    `max_index`. `largest`, `ones` and `groups` are as in `Batch`.
     """
 
     indices: np.ndarray
@@ -434,7 +434,7 @@ class Row(NamedTuple):
     groups: np.ndarray | None = None
 
     def batch(self, labels: Any = None, weights: Any = None) -> Batch:
-        """As a batch of one row."""
+        """Return the example as a batch of one row."""
         return Batch.trusted(
             np.array((0, self.size)),
             self.indices[: self.size],

@@ -1,7 +1,7 @@
-"""Canonical rows: inside a row no feature comes twice and no value is zero.
+"""Canonical rows: within a row no feature occurs twice and no value is zero.
 
-`survey` looks once at everything a batch needs to know of its values; where it finds zeros or rows that do not ascend,
-`canonical` drops the zeros and sums the duplicates, in the rows that have them.
+`survey` collects the bounds that a batch needs in one pass. If there are zeros or rows whose indices do not ascend,
+`canonical` drops the zeros and sums the duplicates in the rows that have them.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import zeros
 
-# Up to this length a row's features are told apart by 2^14 marks, which fit in the cache.
+# Up to this length, duplicates in a row are found with 2^14 marks, which fit in the cache.
 _SHORT = 512
 _MARKS = 1 << 14
 _TO_MARK = np.uint64(64 - 14)
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)
-# With this many non-zeros it pays to look at both halves side by side, in two threads.
+# From this many non-zeros on, both halves are scanned in parallel by two threads.
 _LARGE = 1 << 20
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Survey(NamedTuple):
-    """What CSR arrays hold, with exact bounds."""
+    """Exact bounds and properties of CSR arrays."""
 
-    longest: int = 0  # features in a row
+    longest: int = 0  # largest number of features in a row
     max_index: int = -1
-    largest: float = 0.0  # value, regardless of sign; infinity or NaN if one is not finite
+    largest: float = 0.0  # largest absolute value; infinity or NaN if a value is not finite
     ones: bool = True  # every value is 1
-    zeros: bool = False  # some value is 0
-    ascending: bool = True  # in every row
+    zeros: bool = False  # at least one value is 0
+    ascending: bool = True  # the indices of every row ascend
 
 
 def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Survey:
-    """Look at every row, feature and value once.
+    """Return the survey of CSR arrays, reading every row, index and value once.
 
-    Without its sign bit a float compares like the whole number with the same bits, NaN above infinity above all
-    others, and whole numbers can be compared many at a time.
+    Without its sign bit a float compares like the integer with the same bits (NaN above infinity above all others),
+    and integer comparisons vectorize.
     """
     longest, down_between = _look_at_rows(indptr, indices)
     if not indices.size:
@@ -53,7 +53,7 @@ def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Surve
         half = indices.size // 2
         with ThreadPoolExecutor(1) as other:
             first = other.submit(_look_at_nonzeros, bits[:half], mask, indices[:half])
-            # one feature more, so that the step from half to half is looked at
+            # one index more, so that the step between the halves is checked too
             second = _look_at_nonzeros(bits[half:], mask, indices[half - 1 :])
             parts = [first.result(), second]
     smallest, highest, either, down, features = zip(*parts, strict=True)
@@ -66,7 +66,7 @@ def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Surve
 def tidied(
     indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None
 ) -> tuple[Arrays, Survey]:
-    """Canonical rows, and what they hold. Where `largest` is not finite, they are for the caller to refuse."""
+    """Return the canonical rows and their survey. If `largest` is not finite, the caller must reject them."""
     rows, seen = (indptr, indices, values, groups), survey(indptr, indices, values)
     if np.isfinite(seen.largest) and (merged := canonical(*rows, seen)) is not None:
         return merged, survey(*merged[:3])
@@ -76,7 +76,7 @@ def tidied(
 def canonical(
     indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None, seen: Survey
 ) -> Arrays | None:
-    """The rows with duplicates summed and zeros dropped; None if there are neither. Groups: the lowest of a feature."""
+    """Return the rows with duplicates summed (in their lowest group) and zeros dropped; None if there are neither."""
     flags = np.zeros(len(indptr) - 1, np.bool_)
     if seen.zeros:
         _flag_zeros(indptr, values, flags)
@@ -90,7 +90,7 @@ def canonical(
 
 @kernel
 def _look_at_rows(indptr, indices):
-    """(longest row, how often a row starts with a feature not above the one before: no matter)."""
+    """Return the longest row, and how many rows begin with an index not above the last one before (which is fine)."""
     longest = 0
     down = 0
     for row in range(indptr.size - 1):
@@ -103,8 +103,8 @@ def _look_at_rows(indptr, indices):
 
 @kernel
 def _look_at_nonzeros(bits, mask, indices):
-    """Of some values' bits the smallest and largest without sign, and all bits set in any; of features how often one is
-    not above the one before, and the largest. Loops from 0 over whole arrays, or the compiler would not vectorise."""
+    """Return the bits of the smallest and the largest absolute value and the OR of all bits; then how many indices are
+    not above the one before, and the largest index. The compiler only vectorizes loops from 0 over whole arrays."""
     smallest = mask
     largest = bits[0] & mask
     either = bits[0]
@@ -123,7 +123,7 @@ def _look_at_nonzeros(bits, mask, indices):
 
 @kernel
 def _place(slots, owners, row, feature):
-    """Where `feature` of `row` stands in a small open-addressed table, or would."""
+    """Return the slot of `feature` of `row` in a small open-addressed table, or the free slot for it."""
     mask = slots.size - 1
     at = (np.int64(feature) * 2654435761 >> 7) & mask
     while owners[at] == row and slots[at] != feature:
@@ -141,9 +141,9 @@ def _tables(longest):
 
 @kernel
 def _flag_repeated(indptr, indices, longest, flags):
-    """Flag the rows that have a feature twice; how many there are.
+    """Flag the rows that have a feature twice, and return how many there are.
 
-    Two features of a short row seldom share a mark; only those that do are compared.
+    In a short row, features are compared only if they share a mark, which is rare.
     """
     marks = zeros(_MARKS, np.uint32)
     slots, owners = _tables(longest if longest > _SHORT else 0)
@@ -172,7 +172,7 @@ def _flag_repeated(indptr, indices, longest, flags):
 
 @kernel
 def _flag_zeros(indptr, values, flags):
-    """Flag the rows that have a zero among their values."""
+    """Flag the rows that contain a zero value."""
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
             flags[row] |= values[k] == 0
@@ -180,7 +180,7 @@ def _flag_zeros(indptr, values, flags):
 
 @kernel
 def _merge(indptr, indices, values, groups, longest, flags):
-    """Rows in which each feature comes once, where it came first, and no value is zero; only flagged ones change."""
+    """Return rows with each feature once, at its first position, and no zero values; only flagged rows change."""
     slots, owners = _tables(longest)
     places = zeros(slots.size, np.int64)
     new_indptr = np.zeros_like(indptr)
@@ -196,7 +196,7 @@ def _merge(indptr, indices, values, groups, longest, flags):
         while upto < flags.size and not flags[upto]:
             upto += 1
             new_indptr[upto] = start + indptr[upto] - first
-        if upto > row:  # some rows at a time, that stay as they are
+        if upto > row:  # copy a run of unflagged rows
             last, row = indptr[upto], upto
             size += last - first
             new_indices[start:size] = indices[first:last]

@@ -1,4 +1,4 @@
-"""Checks of parameters: each gives back what it was given, in the right type, or a sentence that names it."""
+"""Checks of parameters: each returns its value in the right type, or raises BadInput that names the parameter."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from bayou.core.errors import BadInput
 
 _Choice = TypeVar("_Choice")
-# How much of a value that is refused is shown.
+# Maximum number of characters of an invalid value in a message.
 _SHOWN = 200
 
 
 def whole_number(name: str, value: Any, low: int, high: int = 2**63 - 1) -> int:
-    """A whole number in [low, high]."""
+    """Return `value` as an int; raise BadInput if it is not an integer in [low, high]."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not low <= value <= high:
         upper = f" to {high}" if high < 2**63 - 1 else " on"
@@ -27,7 +27,7 @@ def whole_number(name: str, value: Any, low: int, high: int = 2**63 - 1) -> int:
 
 
 def positive_number(name: str, value: Any, zero: bool = False, high: float = math.inf) -> float:
-    """A finite number > 0 (or >= 0), at most `high`."""
+    """Return `value` as a float; raise BadInput if it is not finite, > 0 (>= 0 if `zero`) and at most `high`."""
     number = as_number(value)
     if not (math.isfinite(number) and (number > 0 or (zero and number == 0)) and number <= high):
         upper = f" and at most {high:g}" if high < math.inf else ""
@@ -36,7 +36,7 @@ def positive_number(name: str, value: Any, zero: bool = False, high: float = mat
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Any number but NaN and infinity."""
+    """Return `value` as a float; raise BadInput if it is not a finite number."""
     number = as_number(value)
     if not math.isfinite(number):
         raise BadInput(f"{name} is {shown(value)}; it must be a finite number.")
@@ -44,7 +44,7 @@ def finite_number(name: str, value: Any) -> float:
 
 
 def as_number(value: Any) -> float:
-    """A number as a float; NaN if it is none, infinity if no float is as large."""
+    """Return `value` as a float: NaN if it is not a number, infinity if it is too large for a float."""
     if not isinstance(value, int | float | np.number) or isinstance(value, np.complexfloating | np.timedelta64):
         return math.nan
     try:
@@ -54,26 +54,26 @@ def as_number(value: Any) -> float:
 
 
 def is_share(value: Any) -> bool:
-    """Whether it is a number between 0 and 1, and neither of them."""
+    """Return whether `value` is a number strictly between 0 and 1."""
     return 0.0 < as_number(value) < 1.0
 
 
 def share(name: str, value: Any) -> float:
-    """A number between 0 and 1, and neither of them."""
+    """Return `value` as a float; raise BadInput if it is not strictly between 0 and 1."""
     if not is_share(value):
         raise BadInput(f"{name} is {shown(value)}; it must be between 0 and 1.")
     return float(value)
 
 
 def yes_or_no(name: str, value: Any) -> bool:
-    """True or False, and nothing that merely counts as such."""
+    """Return `value` as a bool; raise BadInput if it is not a bool (0 and 1 are not)."""
     if not isinstance(value, bool | np.bool_):
         raise BadInput(f"{name} is {shown(value)}; it must be True or False.")
     return bool(value)
 
 
 def path(name: str, value: Any) -> str:
-    """The path of a file."""
+    """Return `value` as a str; raise BadInput if it cannot be the path of a file."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     with contextlib.suppress(UnicodeEncodeError):
         if isinstance(text, str) and b"\0" not in os.fsencode(text):
@@ -82,7 +82,7 @@ def path(name: str, value: Any) -> str:
 
 
 def plain_text(name: str, value: Any) -> None:
-    """A text that can be written down."""
+    """Raise BadInput if `value` is not a string that UTF-8 can encode."""
     if not isinstance(value, str):
         raise BadInput(f"{name} is {shown(value)}; it must be text.")
     try:
@@ -92,7 +92,7 @@ def plain_text(name: str, value: Any) -> None:
 
 
 def texts(name: str, value: Any, what: str) -> tuple[str, ...]:
-    """Several texts; one alone is none."""
+    """Return an iterable of strings as a tuple; raise BadInput for anything else, including a single string."""
     parts = () if isinstance(value, str) else several(name, value, what)
     if isinstance(value, str) or not all(isinstance(part, str) for part in parts):
         raise BadInput(f"{name} is {shown(value)}; it must be {what}.")
@@ -100,7 +100,7 @@ def texts(name: str, value: Any, what: str) -> tuple[str, ...]:
 
 
 def several(name: str, value: Any, what: str) -> list[Any]:
-    """Anything that can be gone through, as a list."""
+    """Return an iterable as a list; raise BadInput if `value` is not iterable."""
     try:
         return list(value)
     except (TypeError, ValueError, AttributeError, NotImplementedError):
@@ -108,14 +108,14 @@ def several(name: str, value: Any, what: str) -> list[Any]:
 
 
 def function(name: str, value: Any) -> Callable[..., Any] | None:
-    """Something to call, or None."""
+    """Return `value`; raise BadInput if it is neither callable nor None."""
     if value is not None and not callable(value):
         raise BadInput(f"{name} is {shown(value)}; it must be a function.")
     return value
 
 
 def float_type(value: Any) -> str:
-    """The name of a type of numbers: float32 or float64."""
+    """Return the name of a dtype; raise BadInput if it is not float32 or float64."""
     try:
         found = np.dtype(value).name
     except (TypeError, ValueError):
@@ -126,7 +126,7 @@ def float_type(value: Any) -> str:
 
 
 def one_of(name: str, value: Any, choices: Mapping[str, _Choice]) -> _Choice:
-    """One of some words; what it stands for."""
+    """Return the choice called `value`; raise BadInput if there is none."""
     if not isinstance(value, str) or value not in choices:
         near = did_you_mean(value, choices) if isinstance(value, str) else ""
         raise BadInput(f"{name} is {shown(value)}; it must be one of {', '.join(map(repr, choices))}.{near}")
@@ -134,16 +134,16 @@ def one_of(name: str, value: Any, choices: Mapping[str, _Choice]) -> _Choice:
 
 
 def shown(value: Any) -> str:
-    """A value as Python would write it, for a sentence that refuses it; not all of a long one."""
+    """Return the repr of a value for an error message, cut short if it is long."""
     try:
         text = repr(value)
-    except Exception:  # whatever is wrong with it, the sentence must be said
+    except Exception:  # a broken repr must not hide the error message
         text = f"some {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """A question to put behind a sentence that refuses a name; nothing, where no choice is near it.
+    """Return a suggestion to append to an error message about an unknown name; "" if no choice is similar.
 
     >>> did_you_mean("bnak", ["bank", "marginal"])
     ' Did you mean bank?'

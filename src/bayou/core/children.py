@@ -1,13 +1,14 @@
-"""Other Pythons that bayou starts, and which folders they import from: never the current one.
+"""Python processes that bayou starts, and the folders they import from: never the current one.
 
 Python puts the current folder before all others for `python -c` and `python -m`, and an empty or relative entry of
-PYTHONPATH means it, or a folder in it. Data lie there, and who has written them may have put a `numpy.py` beside them.
+PYTHONPATH means it, or a folder in it. That folder often holds data, and whoever supplied them may have put a
+`numpy.py` beside them.
 
-    own_python          a process with this bayou in it
-    safe_environment    for what others start from here: multiprocessing, pyspark
-    protect_command     for the command: from now on, here and in all that it starts
+    own_python          start a process that imports this bayou
+    safe_environment    for processes that libraries start: multiprocessing, pyspark
+    protect_command     for the command: this process from now on, and all that it starts
 
-Folders with absolute names are imported from as ever. The folder of bayou itself always is, wherever it lies.
+Folders with absolute names stay importable. The folder of bayou itself always is, wherever it lies.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import subprocess
 
-# The folder that has the package.
+# The folder that contains the package.
 HOME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
 def own_python(code: str, *arguments: str, pipes: bool = False) -> subprocess.Popen[bytes]:
-    """Start a process with this bayou in it, which no Ctrl-C reaches; silent, or with pipes to talk to it."""
+    """Start a Python process that imports this bayou, in a session of its own; without output, or with pipes."""
     import subprocess
 
     path = os.pathsep.join(dict.fromkeys([HOME, *import_path()]))
@@ -39,7 +40,7 @@ def own_python(code: str, *arguments: str, pipes: bool = False) -> subprocess.Po
 
 
 def import_path() -> list[str]:
-    """Return `sys.path` without the current folder, and without what relative entries of PYTHONPATH have become."""
+    """Return `sys.path` without the current folder and without the relative entries of PYTHONPATH."""
     absolute, relative = _pythonpath()
     dropped = relative - {HOME, *absolute}
     return [entry for entry in sys.path if os.path.isabs(entry) and entry not in dropped]
@@ -47,7 +48,7 @@ def import_path() -> list[str]:
 
 @contextmanager
 def safe_environment() -> Iterator[None]:
-    """Have every Python that is started within look for modules in no current folder of its own."""
+    """Keep Python processes started inside the block from importing from their current folder."""
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     _clean_environment()
     try:
@@ -61,7 +62,7 @@ def safe_environment() -> Iterator[None]:
 
 
 def protect_command() -> None:
-    """Import nothing more from the current folder, here and in all that this process starts."""
+    """Stop importing from the current folder, in this process and all that it starts."""
     sys.path[:] = import_path()
     _clean_environment()
 
@@ -79,7 +80,7 @@ def _entries() -> list[str]:
 
 
 def _pythonpath() -> tuple[list[str], set[str]]:
-    """Return the absolute entries of PYTHONPATH; and what others have become in `sys.path`, with the current folder."""
+    """Return the absolute entries of PYTHONPATH; and the relative ones and the current folder as absolute paths."""
     relative = set()
     with suppress(OSError):  # the current folder may be gone: then nothing can be imported from it
         relative = {os.path.abspath(name) for name in ["", *_entries()] if not os.path.isabs(name)}

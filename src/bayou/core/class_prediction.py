@@ -1,8 +1,8 @@
-"""What a learner of several classes says of examples: a probability, a score and an interval for each class.
+"""Predictions of multiclass learners: a probability, a score and an interval for each class.
 
-The score of a class is its log-odds against all others, N(mean, variance), from which its probability comes as that of
-two classes does (`prediction`). Classes that a learner does not know cannot be told apart: where more may join,
-`unseen` is what is reserved for all of them together, and `probability` is that of each known one if it is one of them.
+The score of a class is its log-odds against all others, N(mean, variance), which gives its probability as for two
+classes (`prediction`). If classes may still join, `unseen` is the probability reserved for all unseen classes together,
+and `probability` is that of each known class, given that the label is one of those.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayou.core.prediction import Prediction, ScoreRule, Scores
 
 
 def class_names(labels: Iterable[float], called: Sequence[str]) -> list[str]:
-    """What classes are called, by their labels: the names of 0, 1, 2 and so on are given, all others are numbers.
+    """Return the name of each class: called[k] for label k, or the label itself as a number if it has no name.
 
     >>> class_names([1.0, 0.0, 7.0], ["ham", "spam"])
     ['spam', 'ham', '7']
@@ -29,16 +29,16 @@ def class_names(labels: Iterable[float], called: Sequence[str]) -> list[str]:
 
 
 class ClassScores(NamedTuple):
-    """What is answered for each row and class; 0 of classes that were not known then."""
+    """Scores of each row (axis 0) and class (axis 1); 0 for classes that were unknown at the time."""
 
     expected: np.ndarray
     mean: np.ndarray
     variance: np.ndarray | None
-    unseen: np.ndarray  # of each row
+    unseen: np.ndarray  # one per row
 
     @classmethod
     def joined(cls, parts: list[ClassScores]) -> ClassScores:
-        """Of rows one after another, among which classes may have joined."""
+        """Return the scores of consecutive chunks as one; classes that joined later get 0 in earlier rows."""
         width = max(part.expected.shape[1] for part in parts)
 
         def together(name: str) -> Any:
@@ -51,9 +51,9 @@ class ClassScores(NamedTuple):
 
 
 class BestClass(NamedTuple):
-    """The most probable class of each row; an array each, None for what a learner without a posterior does not know."""
+    """The most probable class of each row, one array per field; None where the learner has no posterior."""
 
-    column: np.ndarray  # where it stands among the classes
+    column: np.ndarray  # index of the class
     probability: np.ndarray
     mean: np.ndarray  # of its log-odds
     variance: np.ndarray | None
@@ -63,7 +63,7 @@ class BestClass(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassPrediction:
-    """A learner's belief about the classes of some examples; arrays have shape (rows, classes).
+    """The prediction of a multiclass learner for some examples; arrays have shape (rows, classes).
 
     Attributes:
         labels: the label of each class, in the order of the columns.
@@ -94,17 +94,17 @@ class ClassPrediction:
 
     @property
     def probability(self) -> np.ndarray:
-        """The probability of each class; those of a row add up to 1."""
+        """The probability of each class; each row sums to 1."""
         return self._scores.expected
 
     @property
     def expected(self) -> np.ndarray:
-        """The probabilities, which are what `learn` answers with."""
+        """The probabilities, as `learn` returns them."""
         return self._scores.expected
 
     @property
     def unseen(self) -> np.ndarray:
-        """What is reserved for classes that were never met; 0 where none may join."""
+        """The probability reserved for unseen classes, one per row; 0 if no class may join."""
         return self._scores.unseen
 
     @property
@@ -114,12 +114,12 @@ class ClassPrediction:
 
     @property
     def variance(self) -> np.ndarray:
-        """How unsure the learner is of them."""
+        """The variance of each class's log-odds; raises NoPosterior if the learner has none."""
         return self._shaped(self._flat.variance)
 
     @property
     def variances(self) -> np.ndarray | None:
-        """The same, None where it does not know."""
+        """The variance of each class's log-odds, or None if the learner has no posterior."""
         return self._scores.variance
 
     @property
@@ -128,7 +128,7 @@ class ClassPrediction:
 
     @property
     def log_odds(self) -> np.ndarray:
-        """ln P/(1 - P) of each class; an unsure score is worth less, so they are closer to 0 than its mean."""
+        """ln P/(1 - P) of each class, which is closer to 0 than the score's mean the larger its variance."""
         return self._shaped(self._flat.log_odds)
 
     @property
@@ -162,12 +162,12 @@ class ClassPrediction:
         return BestClass(best, *(None if column is None else column[rows, best] for column in columns))  # type: ignore[arg-type]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(low, high): each class's probability lies between them with posterior probability `level`."""
+        """Return (low, high), which contain each class's probability with posterior probability `level`."""
         low, high = self._flat.interval(level)
         return self._shaped(low), self._shaped(high)
 
     def chance_of(self, labels: Any) -> np.ndarray:
-        """The probability that each row's own label had, what is reserved for unseen ones where it was unknown.
+        """Return the predicted probability of each row's label; `unseen` where the label's class was unknown.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Classes
@@ -184,12 +184,12 @@ class ClassPrediction:
         return np.where(found > 0.0, found * (1.0 - self.unseen), self.unseen)
 
     def take(self, rows: np.ndarray) -> ClassPrediction:
-        """Of these rows alone."""
+        """Return the prediction of the given rows only."""
         parts: Any = (None if part is None else part[rows] for part in self._scores)
         return replace(self, _scores=ClassScores(*parts))
 
     def of_full_stream(self, negative_rate: float) -> ClassPrediction:
-        """The same: of several classes none is the negative one, so none can have been thinned out."""
+        """Return the prediction unchanged; raise BadInput if the rate is not 1, as no class is the negative one."""
         if negative_rate != 1.0:
             raise BadInput("of several classes none is the negative one; leave the rate of negatives out.")
         return self

@@ -1,4 +1,4 @@
-"""Times as options say them: 90s, 30min, 12h, 7d."""
+"""Durations as options write them: 90s, 30min, 12h, 7d."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EXAMPLES = "90s, 30min, 12h or 7d"
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds that a time with its unit means; None if it is no such time, or has no length.
+    """Return the seconds of a duration with its unit; None if it is not a valid duration, or 0.
 
     >>> seconds_of("90s"), seconds_of("1.5 h"), seconds_of("90"), seconds_of("0s")
     (90.0, 5400.0, None, None)

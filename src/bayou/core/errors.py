@@ -1,8 +1,8 @@
-"""The errors bayou raises on purpose. Each message is a sentence: what was wrong, where, what to do."""
+"""The errors that bayou raises deliberately. Each message says what was wrong, where, and what to do."""
 
 
 class BadInput(ValueError):
-    """Data or a parameter that cannot be used; nothing was learned from it.
+    """Invalid data or an invalid parameter; nothing was learned from it.
 
     >>> import bayou
     >>> try:
@@ -14,10 +14,10 @@ class BadInput(ValueError):
 
 
 class NothingToLearn(BadInput):
-    """Data of which no row could be learned from.
+    """Data without a single row that could be learned from.
 
     Attributes:
-        first: what was wrong with the first row, as a sentence; empty if that is not known.
+        first: the error of the first row, as a sentence; empty if unknown.
     """
 
     def __init__(self, message: str, first: str = "") -> None:
@@ -26,7 +26,7 @@ class NothingToLearn(BadInput):
 
 
 class BadModel(ValueError):
-    """A model file, or a pair of models, that cannot be used together.
+    """A model file that cannot be used, or models that cannot be used together.
 
     >>> import bayou
     >>> try:
@@ -38,7 +38,7 @@ class BadModel(ValueError):
 
 
 class NoPosterior(AttributeError):
-    """A learner without a posterior was asked for uncertainty.
+    """Uncertainty was requested from a learner without a posterior.
 
     >>> from bayou.learners import AdaGrad
     >>> hasattr(AdaGrad(n_features=3), "variance")
@@ -47,7 +47,7 @@ class NoPosterior(AttributeError):
 
 
 class WrongTask(AttributeError):
-    """A regressor was asked for what only a classifier has, or the other way round.
+    """An attribute of classifiers was requested from a regressor, or vice versa.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Gaussian

@@ -1,16 +1,16 @@
-"""Extras: what travels with a model besides its weights, typed, with its own merge and its own place in the file.
+"""Extras: typed data stored with a model besides its weights, with their own merge and place in the file.
 
-    recipe, names, numbering    enough to read raw data as they were read when the model learned
-    groups                      whether those data said which column or namespace each feature is of (`recipe.groups`)
-    classes                     what the labels 0, 1, 2, ... of several classes are called
-    uses                        how often features came, to read weights by
-    counters                    what the model has seen in all its runs, and how well it predicted that
-    unfinished                  where a run stands that was interrupted, or that saves on its way
-    finished                    the files that were learned to their end
-    rounds                      where learning in rounds stands, or in micro-batches
+    recipe, names, numbering    all that is needed to read raw data as during training
+    groups                      whether those data gave the column or namespace of each feature (`recipe.groups`)
+    classes                     the names of the multiclass labels 0, 1, 2, ...
+    uses                        how often features occurred, to interpret weights
+    counters                    totals over all runs of the model, and its loss
+    unfinished                  the progress of a run that was interrupted, or that saves checkpoints
+    finished                    the files that were learned completely
+    rounds                      the progress of learning in rounds, or in micro-batches
 
-In a model file the header has all but arrays as JSON under "attached"; the arrays of names, numbering and uses stand
-under "attached:names." and so on.
+In a model file the header has all but arrays as JSON under "attached"; the arrays of names, numbering and uses are
+stored under "attached:names." and so on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.file_marks import FileMark
 from bayou.core.spelling import option
 
-# Recipes, names and numberings are loaded where they are made: a learner that reads no raw data starts without them.
+# Recipes, names and numberings are imported only when made: a learner that reads no raw data starts without them.
 if TYPE_CHECKING:
     from bayou.recipe.feature_counts import Uses
     from bayou.recipe.feature_names import Names
@@ -35,21 +35,20 @@ if TYPE_CHECKING:
 
 _NAMES, _NUMBERING, _USES = "names.", "numbering.", "uses."
 _LOSSES = ("log_loss", "squared_loss")
-# How many differences of two recipes are shown.
-_MOST_NUMBERS = 1 << 20  # that classes without names may have
-_SHOWN = 5
+_MOST_NUMBERS = 1 << 20  # labels of classes without names must be below this
+_SHOWN = 5  # maximum number of recipe differences in a message
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What a model has seen in all its runs. Only predictions of examples that it had not seen before are scored.
+    """Totals over all runs of a model. Only predictions of examples that it had not seen before are scored.
 
     Attributes:
-        examples: how many predictions were scored; nonzeros: how many features those examples had in all.
-        skipped: bad lines that were left out.
+        examples: number of scored predictions; nonzeros: total number of features of those examples.
+        skipped: number of bad lines that were skipped.
         weight: the summed weight of the examples; loss: their summed loss.
-        runs: how many runs there were.
-        loss_name: what the mean loss is called, "log_loss" or "squared_loss".
+        runs: number of runs.
+        loss_name: the name of the mean loss, "log_loss" or "squared_loss".
 
     >>> one = Counters(examples=2, weight=2.0, loss=1.0, runs=1)
     >>> (one + one).mean_loss, (one + one - one) == one
@@ -85,7 +84,7 @@ class Counters:
 
     @classmethod
     def from_json(cls, plain: Any) -> Counters:
-        """Return the counters of which `to_json` made this."""
+        """Return the counters from the result of `to_json`."""
         plain = _mapping("counters", plain)
         name = next((name for name in _LOSSES if name in plain), _LOSSES[0])
         return cls(**_numbers("counters", plain, cls, except_=("loss_name",)), loss_name=name)
@@ -93,13 +92,13 @@ class Counters:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """Where a run stands that has not come to its end.
+    """Progress of a run that has not finished.
 
     Attributes:
-        files: that it reads, as they were when it began.
-        passed: passes finished; passes: how many there are to be.
-        rows: rows of the present pass that were learned; skipped: bad lines among those read.
-        holdout: the share of examples that is tested on and not learned; last: whether those are the last ones.
+        files: the files that it reads, as they were at its start.
+        passed: number of finished passes; passes: total number of passes.
+        rows: number of rows learned in the current pass; skipped: number of bad lines among those read.
+        holdout: the fraction of examples held out for testing; last: whether these are the last ones.
     """
 
     files: list[FileMark] = field(default_factory=list)
@@ -121,20 +120,21 @@ class Unfinished:
     def from_json(cls, plain: Any) -> Unfinished:
         plain = _mapping("unfinished", plain)
         numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
-        # Pipes have names alone.
+        # Pipes only have a name.
         files = _marks(plain.get("files")) or [FileMark(str(name)) for name in plain.get("data") or ()]
         return cls(files=files, **numbers)
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """Where learning in rounds stands (`bayou.spark`), or in micro-batches.
+    """Progress of learning in rounds (`bayou.spark`), or in micro-batches.
 
     Attributes:
-        plan: what decides the bits of the end, by name: a digest of the data, how many shards, the seed and so on.
-        losses: on the rows that were held out, after each round that is done.
-        examples: how many the model had learned by then; whoever lets it learn on has other plans.
-        batch: the number of the last micro-batch; those up to it were learned.
+        plan: all that determines the resulting model to the bit, by name: a digest of the data, the number of shards,
+            the seed and so on.
+        losses: the loss on held-out rows after each finished round.
+        examples: number of examples learned by then; if the model has more, it was trained otherwise since.
+        batch: the number of the last micro-batch that was learned.
     """
 
     plan: dict[str, Any] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Rounds:
 
 
 def _numbered_classes(learner: Any) -> list[str]:
-    """Names for classes that have none: their labels, which are then their places among these names."""
+    """Return names for classes that have none: "0", "1", ... up to the largest label."""
     labels = learner.labels
     if len(labels) and not 0 <= labels.min() <= labels.max() < _MOST_NUMBERS:
         raise BadModel("the model calls its classes by numbers that data cannot be read by; number them from 0.")
@@ -165,7 +165,7 @@ def _numbered_classes(learner: Any) -> list[str]:
 
 @dataclass
 class Extras:
-    """What travels with a model besides its weights; any of it may be missing.
+    """Data stored with a model besides its weights; any of them may be missing.
 
     >>> from bayou.learners import Marginal
     >>> learner = Marginal(n_features=16)
@@ -186,7 +186,7 @@ class Extras:
 
     @classmethod
     def new(cls, recipe: Recipe) -> Extras:
-        """For a model that has seen nothing yet. svmlight's features have numbers, not names; their crosses have."""
+        """Return the extras of a new model. Features of svmlight data have no names, unless they are crossed."""
         from bayou.recipe.recipe import Recipe
 
         if not isinstance(recipe, Recipe):
@@ -204,7 +204,7 @@ class Extras:
 
     @classmethod
     def of(cls, learner: Any) -> Extras:
-        """Those of a learner, to read data by: one that was saved from Python, without a recipe, reads svmlight."""
+        """Return a learner's extras for reading data; a learner made in Python, without a recipe, reads svmlight."""
         if not hasattr(learner, "extras"):
             raise BadInput("give one of bayou's learners, whose extras are asked for.")
         extras, bits = learner.extras, max((learner.n_features - 1).bit_length(), 1)  # enough to number its features
@@ -225,25 +225,25 @@ class Extras:
 
     @property
     def required_recipe(self) -> Recipe:
-        """The recipe, where data cannot be read without one."""
+        """The recipe; raises BadModel if there is none."""
         if self.recipe is None:
             raise BadModel("the model has no recipe to read data by; `Extras.of(learner)` gives it that of svmlight.")
         return self.recipe
 
     def for_predicting(self) -> Extras:
-        """The same for data that nothing is learned from: new features get no number, and names are not asked for."""
-        numbering = copy.copy(self.numbering)  # another view of the same numbers
+        """Return extras for data that are only predicted: new features get no number, and no names are collected."""
+        numbering = copy.copy(self.numbering)  # shares the arrays
         if numbering is not None:
             numbering.growing = False
         return replace(self, names=None, numbering=numbering)
 
     def copy(self) -> Extras:
-        """Extras of their own, for a copy of the model."""
+        """Return independent extras for a copy of the model."""
         own = {name: copy.deepcopy(getattr(self, name)) for name in ("names", "numbering", "uses", "classes")}
         return replace(self, **own)
 
     def check_alike(self, other: Extras) -> None:
-        """Refuse another model's extras if the two models cannot be merged because of them."""
+        """Raise BadModel if the extras of two models keep them from being merged."""
         if (self.recipe is None) != (other.recipe is None):
             raise BadModel("the models have different recipes: one has a recipe and the other has none.")
         if self.recipe is not None and other.recipe is not None:
@@ -265,9 +265,9 @@ class Extras:
             )
 
     def merge(self, other: Extras, base: Extras | None = None) -> Extras:
-        """Those of a model made of two: all names, all numbers, and the counters of both.
+        """Return the extras of a merged model: all names, the longer numbering, and the summed counters.
 
-        What `base` had counted, from which both were resumed, counts once. An unfinished run of one is no run of both.
+        Counts of `base`, from which both models were resumed, count once. Unfinished runs are dropped.
         """
         for one in (other,) if base is None else (other, base):
             self.check_alike(one)
@@ -292,7 +292,7 @@ class Extras:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For the header of a model file; what is not there is left out."""
+        """Return the extras without arrays as JSON for the header of a model file; missing parts are left out."""
         kinds = ("recipe", "counters", "unfinished", "rounds")
         parts = {name: getattr(self, name) for name in kinds}
         plain: dict[str, Any] = {name: part.to_json() for name, part in parts.items() if part is not None}
@@ -301,7 +301,7 @@ class Extras:
         return plain | ({"finished": [mark.to_json() for mark in self.finished]} if self.finished else {})
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For the arrays of a model file."""
+        """Return the arrays of the extras by name, for a model file."""
         return {
             prefix + name: array
             for prefix, part in ((_NAMES, self.names), (_NUMBERING, self.numbering), (_USES, self.uses))
@@ -311,7 +311,7 @@ class Extras:
 
     @classmethod
     def from_file(cls, plain: Any, arrays: Mapping[str, np.ndarray]) -> Extras:
-        """Back from `to_json` and `arrays`."""
+        """Return the extras from the results of `to_json` and `arrays`."""
         plain = _mapping("attached", plain)
 
         def part(name: str, kind: Any) -> Any:
@@ -365,7 +365,7 @@ def _marks(plain: Any) -> list[FileMark]:
 
 
 def _numbers(what: str, plain: Mapping[str, Any], kind: Any, except_: tuple[str, ...]) -> dict[str, Any]:
-    """The numbers of a dataclass that are there; others keep their defaults."""
+    """Return the numeric fields of a dataclass that `plain` has; the others keep their defaults."""
     names = [part.name for part in fields(kind) if part.name not in except_]
     found = {name: plain[name] for name in names if plain.get(name) is not None}
     for name, value in found.items():

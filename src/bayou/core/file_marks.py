@@ -1,4 +1,4 @@
-"""By what a file is known again: its bare name, its size, and digests of its beginning and its end."""
+"""Fingerprints that identify files: the bare name, the size, and digests of the beginning and the end."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import xxhash
 
 from bayou.core.errors import BadModel
 
-# How much of a file's beginning, and of its end, is looked at.
+# Number of bytes at the beginning, and at the end, of a file that are hashed.
 LOOKED_AT = 1 << 16
-# What a mark is in a model file, besides its name under "path".
+# Fields of a mark in a model file, besides its name under "path".
 _KEPT = {"size": int, "begin": str, "end": str}
 
 
 @dataclass(frozen=True)
 class FileMark:
-    """A file as it was. What is no ordinary file has a name and nothing else, and is never known again.
+    """Fingerprint of a file at one moment. A pipe or device only has a name, and is never recognized again.
 
-    Model files hold its bare name: in which folder it was is nobody's business who is given the model.
+    Model files hold only the bare name, so that they do not reveal in which folder the file was.
 
     Attributes:
-        path: in full, or "-"; of a mark from a model file the bare name. It is not compared.
+        path: the full path, or "-"; the bare name in a mark from a model file. Not compared.
         name: the bare name, without folders.
         size: in bytes.
-        begin, end: digests of its first and last bytes, as many as `LOOKED_AT`.
+        begin, end: digests of the first and the last `LOOKED_AT` bytes.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -44,7 +44,7 @@ class FileMark:
     name: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        # Also of a path that was written on Windows, wherever the model is read.
+        # Also handles paths written on Windows, on any platform.
         object.__setattr__(self, "name", self.path.replace("\\", "/").rpartition("/")[2])
 
     @classmethod
@@ -59,7 +59,7 @@ class FileMark:
             return cls(full)
 
     def begins(self, path: str) -> bool:
-        """Whether a file begins with all of what this one was, as far as that was looked at."""
+        """Return whether the file at `path` begins with the content of this one, judged by digests."""
         try:
             return self.size is not None and (self.begin, self.end) == _digests(path, self.size)
         except OSError:
@@ -71,7 +71,7 @@ class FileMark:
 
     @classmethod
     def from_json(cls, plain: Any) -> FileMark:
-        """Back from `to_json`; files of earlier versions have the whole path, of which the name is taken."""
+        """Return the mark from the result of `to_json`; only the name of a full path (earlier versions) is kept."""
         if not isinstance(plain, dict) or "path" not in plain:
             raise BadModel(f"the model tells of a file as {plain!r}; it must be a mapping with a path.")
         kinds = {"path": str, **_KEPT}
@@ -83,7 +83,7 @@ class FileMark:
 
 
 def _digests(path: str, size: int) -> tuple[str, str]:
-    """Of the beginning and the end of a file's first `size` bytes."""
+    """Return digests of the beginning and the end of a file's first `size` bytes; empty if it is shorter."""
     with open(path, "rb") as file:
         begin = file.read(min(size, LOOKED_AT))
         file.seek(max(size - LOOKED_AT, 0))

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: in a folder of their own beside their place, then renamed into it."""
+"""Atomic file writes: a file is written in a temporary folder beside its target, then renamed."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-# What is being written to clicks.bayou is in .clicks.bayou.<random>.part/ until it is whole.
+# A new clicks.bayou is in .clicks.bayou.<random>.part/ until it is complete.
 _PART = ".part"
 _LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Whether there is something at the path that is no ordinary file: a pipe, a device. It cannot be replaced."""
+    """Return whether the path exists but is not a regular file (a pipe, a device), so that it cannot be replaced."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], flush: bool = True) -> Iterator[Path]:
-    """The name to write to. When the block ends well the file takes the name `path`; when it does not, what had that
-    name before still has it, and nothing else is left behind. A file that replaces another has its rights.
+    """Yield a temporary path to write to, which replaces `path` if the block succeeds.
 
-    With `flush` the file is on disk before it takes the name, so that all this holds in a power cut, too. What a
-    process that was killed has left behind is removed by the next one that writes to the same path.
+    If the block fails, `path` stays as it was and nothing is left behind. A replaced file's permissions are kept. With
+    `flush` the file is on disk before the rename, so that this also holds if the power fails. Temporary files of a
+    killed process are removed by the next one that writes to the same path.
 
-    What is no ordinary file (`is_special`) cannot be replaced: the name to write to is then its own.
+    A pipe or device (`is_special`) cannot be replaced; then `path` itself is yielded.
     """
     path = Path(os.path.realpath(path))  # the file a link points to, not the link
     if is_special(path):
@@ -43,11 +43,11 @@ def whole_file(path: str | os.PathLike[str], flush: bool = True) -> Iterator[Pat
     with _own_folder(path) as folder:
         temporary = folder / path.name
         old = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        # Made new, for its owner alone or with the rights that any new file would get.
+        # Created for its owner only, or with the default permissions if nothing is replaced.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if old is None else 0o600))
         rights = stat.S_IMODE(temporary.stat().st_mode) if old is None else old
         yield temporary
-        os.chmod(temporary, rights)  # whoever wrote it may have made it anew, for its owner alone
+        os.chmod(temporary, rights)  # the writer may have created it again, with other permissions
         if flush:
             _flush(temporary)
         os.replace(temporary, path)
@@ -57,7 +57,7 @@ def whole_file(path: str | os.PathLike[str], flush: bool = True) -> Iterator[Pat
 
 @contextlib.contextmanager
 def _own_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside the path, locked as long as this process lives, and gone afterwards."""
+    """Yield a new folder beside the path, locked while this process lives, and remove it afterwards."""
     folder = path.parent / f".{path.name}.{secrets.token_hex(4)}{_PART}"
     folder.mkdir()
     lock = _locked(folder)
@@ -70,12 +70,12 @@ def _own_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what processes that are gone were writing to the path; one that is at work holds a lock on its folder."""
+    """Remove temporary folders for `path` that dead processes left; a live process holds a lock on its folder."""
     _remove_leftovers(path.parent, path.name)
 
 
 def remove_all_leftovers(folder: Path) -> None:
-    """Remove what processes that are gone were writing to any file of a folder."""
+    """Remove temporary folders that dead processes left for any file of a folder."""
     _remove_leftovers(folder, None)
 
 
@@ -93,7 +93,7 @@ def _remove_leftovers(folder: Path, name: str | None) -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """A handle that holds the folder's lock; None if another process has it, or there are no locks here."""
+    """Return a handle that holds the folder's lock; None if another process has it, or locks are unavailable."""
     if sys.platform == "win32":
         return None
     handle = None
@@ -108,7 +108,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _flush(path: str | os.PathLike[str]) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

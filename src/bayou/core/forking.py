@@ -1,7 +1,7 @@
-"""Processes that are forked while other threads learn: the child has their locks, but not the threads that hold them.
+"""Fork safety: a child process inherits the locks of learners, but not the threads that hold them.
 
-Before a fork all learners come to rest, between two batches, so that the child has whole ones. A learner for which that
-takes too long is, in the child, no learner: it says so when it is used.
+Before a fork the locks of all learners are acquired, which waits for their current batches, so that the child gets
+consistent state. A learner for which that takes too long raises BadInput when the child uses it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from bayou.core.errors import BadInput
 from bayou.kernels.numba_private import global_compiler_lock
 
-# How many seconds a fork waits for learners.
+# Seconds that a fork waits for learners, in total.
 PATIENCE = 10.0
 
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -22,12 +22,12 @@ _at_rest: list[Any] = []
 
 
 def watch(learner: Any) -> None:
-    """Have a learner, whose lock is `_lock`, at rest when this process is forked."""
+    """Register a learner, whose `_lock` is to be acquired before this process forks."""
     _alive[id(learner)] = learner
 
 
 class _TornLock:
-    """In the place of the lock of a learner that was forked in the middle of a batch."""
+    """Replacement for the lock of a learner that was forked in the middle of a batch; acquiring it raises BadInput."""
 
     def __enter__(self) -> None:
         raise BadInput(
@@ -41,13 +41,13 @@ class _TornLock:
 
 def _before() -> None:
     until = time.monotonic() + PATIENCE
-    for reference in _alive.valuerefs():  # a list: other threads may make learners meanwhile
+    for reference in _alive.valuerefs():  # a list: other threads may create learners meanwhile
         learner = reference()
         if learner is None or isinstance(learner._lock, _TornLock):
             continue
         if learner._lock.acquire(timeout=max(until - time.monotonic(), 0.0)):
             _at_rest.append(learner)
-    global_compiler_lock.acquire()  # after the learners: whoever learns may have to compile
+    global_compiler_lock.acquire()  # after the learners: a learning thread may have to compile
 
 
 def _after_in_parent() -> None:
@@ -62,7 +62,7 @@ def _after_in_child() -> None:
     for reference in _alive.valuerefs():
         learner = reference()
         if learner is not None:
-            # The fork may have come within a `with` of this thread, which lets go of what it took.
+            # The fork may have happened inside a `with` of this thread, which releases its own acquisition.
             if id(learner) in whole:
                 learner._lock.release()
             else:

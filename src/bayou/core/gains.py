@@ -1,20 +1,20 @@
-"""What a learner has gained over the one it grew from, in numbers that add up over learners that grew from the same.
+"""Gains of a learner over its base, in a form that adds up over all learners trained from the same base.
 
-A weight is a place and a strength: mean and precision, beyond a prior of precision `held`; or a weight and its summed
-squared gradients. Each of K parts that grew from one base says two numbers (A, B) of it, and their sums make the whole:
+Each weight has a mean and a strength: its precision beyond the prior's precision `held`, or its summed squared
+gradients. Each of K shards trained from one base has gained (A, B), and the sums of these give the merged weight:
 
-    rule        A               B                               strength        place
+    rule        A               B                               strength        mean
     EVIDENCE    dS              d[(held + S) m]                 S + A/c         [(held + S) m + B/c] / (held + S + A/c)
     RECENT      dS              dm                              S + A/n         m + B/n
     GRADIENT    dS              (dS + e) dm                     S + A/c^2       m + B/(A + n e),  e = 2^-40 S
     AVERAGE     dS              d[(held + S) m]                 see below       [P m + B/n] / (P + A/n),  P = held + S
 
-m and S are those of the base, d is what a part has more, n how many parts have met the weight. Each part has learned
-its rows c times (row weights are multiplied by c): with c = K a part sees as much evidence as all of them together, and
-EVIDENCE makes the weighted mean of the parts' posteriors, which cannot overshoot; with c = 1 it is the sum of what each
-has learned alone, which counts corrections that all of them make K times, where an AVERAGE of what they have come to,
-each by how sure it is, is safe: it has an error of variance (P + A/n^2) / (P + A/n)^2, what is left of the base's and
-1/n of the parts' own. Of weights that fade (RECENT) all parts know about equally much.
+m and S are mean and strength in the base, d is a shard's difference from the base, and n the number of shards that saw
+the weight. Each shard multiplies the weights of its rows by c. With c = K a shard sees as much evidence as all shards
+together, and EVIDENCE gives the weighted mean of their posteriors, which cannot overshoot. With c = 1 it gives the sum
+of what each learned alone, which counts a correction K times if all shards make it. AVERAGE is safe then: it weights
+the shards' means by their precision, and its error has the variance (P + A/n^2) / (P + A/n)^2, made of the rest of the
+base's error and 1/n of the shards' own. For weights that fade (RECENT), all shards have about the same strength.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from bayou.core.errors import BadModel
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
-# How gains add up, as the table above has it:
+# Rules by which gains add up (see the table above):
 #     EVIDENCE   weights that keep all evidence
 #     RECENT     weights whose evidence fades
 #     GRADIENT   weights learned by AdaGrad, whose strength is a root of summed squares
-#     AVERAGE    the mean of what the parts have come to
+#     AVERAGE    the precision-weighted mean of the shards' weights
 EVIDENCE, RECENT, GRADIENT, AVERAGE = range(4)
-# Of a sum of squared gradients: what moved a weight may be too little to be seen in it.
+# Relative to a sum of squared gradients: a gradient that moved a weight may be too small to change the sum.
 TINY = 2.0**-40
-# In float32 a strength may have been rounded down by a last place or two.
+# Relative tolerance: in float32 a strength may have been rounded down by one or two ulps.
 LESS = -1e-6
 
 
 class Places(NamedTuple):
-    """Weights in float64: arrays of one shape, and the precision of their prior, which may be one for many."""
+    """Weights in float64: mean and strength, arrays of one shape, and the prior precision, which broadcasts."""
 
     mean: Any
     strength: Any
@@ -49,7 +49,7 @@ class Places(NamedTuple):
 
 
 def gained(now: Places, base: Places, rule: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(A, B) of weights that grew from those of a base."""
+    """Return the gains (A, B) of weights over those of their base."""
     shape, flat = _flat(*now, *base, rule)
     more, moved = _gained(*flat)
     return more.reshape(shape), moved.reshape(shape)
@@ -58,12 +58,12 @@ def gained(now: Places, base: Places, rule: Any) -> tuple[np.ndarray, np.ndarray
 def joined(
     base: Places, held: Any, a: Any, b: Any, met: Any, weight: float, rule: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(means, strengths) of weights whose parts have gained `a` and `b` in sum.
+    """Return (means, strengths) of a base to which the summed gains `a` and `b` of its shards are added.
 
     Args:
-        held: the precision of the prior as it is now.
-        met: how many parts have met each weight.
-        weight: how often each part has learned each of its rows.
+        held: the current precision of the prior.
+        met: the number of shards that saw each weight (n).
+        weight: the factor by which each shard multiplied the weights of its rows (c).
     """
     shape, flat = _flat(*base, held, a, b, met, rule)
     means, strengths = _joined(*flat, float(weight))
@@ -71,14 +71,14 @@ def joined(
 
 
 def _flat(*numbers: Any) -> tuple[tuple[int, ...], list[np.ndarray]]:
-    """Numbers of one shape after broadcasting, the last of them whole: that shape, and each in one dimension."""
+    """Broadcast arrays, the last of them integers; return their shape, and each array flattened."""
     arrays = np.broadcast_arrays(*numbers)
     kinds = [np.float64] * (len(arrays) - 1) + [np.int64]
     return arrays[0].shape, [np.array(one, kind).ravel() for one, kind in zip(arrays, kinds, strict=True)]
 
 
 def refuse_less(more: Any, base: Places, rule: Any) -> None:
-    """Refuse a base that knows more than what is said to have grown from it."""
+    """Raise BadModel if a strength in `base` exceeds that of the model that should have been trained from it."""
     if np.any((np.asarray(rule) != RECENT) & (more < LESS * base.strength)):
         raise knows_more()
 
@@ -89,7 +89,7 @@ def knows_more() -> BadModel:
 
 @kernel
 def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):  # noqa: ANN201
-    """(A, B) of one weight."""
+    """Return the gain (A, B) of one weight."""
     more, moved = strength - base_strength, mean - base_mean
     if rule == RECENT:
         return more, moved
@@ -100,24 +100,24 @@ def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):
 
 @kernel
 def joined_one(mean, strength, base_held, held, a, b, met, rule, weight):  # noqa: ANN201
-    """(mean, strength) of one weight whose parts have gained `a` and `b` in sum."""
+    """Return (mean, strength) of one weight of a base after adding the summed gains `a` and `b` of its shards."""
     one, each = 1.0 / weight, 1.0 / max(met, 1.0)
     if rule == RECENT:
         return mean + b * each, max(strength + a * each, 0.0)
     if rule == GRADIENT:
         return mean + _divided(b, max(a, 0.0) + TINY * met * strength), max(strength + a * (one * one), 0.0)
-    share = one if rule == EVIDENCE else each  # of what was gained, for where natural parameters settle
+    share = one if rule == EVIDENCE else each  # the fraction of the gain that enters the mean
     whole = held + strength + a * share
     settled = _divided((base_held + strength) * mean + b * share, whole)
     if rule == EVIDENCE:
         return settled, max(strength + a * one, 0.0)
-    # Of an average: what the base did not know is still unknown, less what parts have told of it, each by itself.
+    # AVERAGE: the inverse of the variance of its error (see the module docstring), beyond the prior's precision.
     return settled, max(_divided(whole * whole, held + strength + a * each * each) - held, strength)
 
 
 @kernel
 def _divided(top, bottom):
-    """A quotient; 0 where the divisor is."""
+    """Return top / bottom, or 0 if bottom is not positive."""
     return top / bottom if bottom > 0.0 else 0.0
 
 
@@ -142,7 +142,7 @@ def _joined(mean, strength, base_held, held, a, b, met, rule, weight):
 
 
 def changed(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray:
-    """The rows, ascending, in which any of some tables differs from its base."""
+    """Return the rows, ascending, in which any of the tables differs from its base."""
     found = []
     for start in range(0, len(now[0]), 1 << 18):
         part = slice(start, start + (1 << 18))

@@ -1,16 +1,16 @@
-"""A learner's state as it is at one moment, copied in parts while the learner goes on.
+"""Incremental snapshots: a learner's state at one moment, copied in steps while the learner goes on.
 
-Copying all of a large table at once would keep everybody waiting who wants a prediction. Here the rows of the tables
-with a row for each feature are copied some at a time, between batches; of the rows that a batch is about to change and
-that were not copied yet, an image is kept before (`before`). What comes out is what stood there at the beginning, to
-the bit, and gives the same file as `Learner.save` would have then.
+Copying a large table at once would delay every prediction that waits for it. Here the per-feature tables are copied
+block by block between batches; rows that a batch is about to change and that are not copied yet are saved first
+(`before`). The result is the state at the beginning, to the bit, and gives the file that `Learner.save` would have
+written then.
 
-Feature counts (`recipe.feature_counts`) are copied last, by the caller who asks for the result, perhaps in another
-thread: until `uses_taken` they must not change.
+Feature counts (`recipe.feature_counts`) are copied last, when the result is requested, perhaps in another thread: they
+must not change until `uses_taken`.
 
-Learning changes the rows of a batch's own features and no others: the laws hold every learner to that. Where it does
-not, once in a while (`Learner.rewrites`), the rest is copied before. Learners that keep their tables otherwise (several
-classes, dense ones) are copied at once.
+Learning changes only the rows of the features in a batch; the laws check that for every learner. Before a batch that
+changes others, too (`Learner.rewrites`), which is rare, the rest is copied. Learners with other table layouts
+(multiclass and dense ones) are copied at once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.registry import find
 
-# Rows that are copied at a time: half a millisecond or so.
+# Rows per step, which takes about half a millisecond.
 BLOCK_ROWS = 1 << 14
-# Tables smaller than this are copied at once.
+# Tables of at most this many bytes are copied at once.
 WORTH_IT = 4 << 20
 
 
 class GradualCopy:
-    """What a learner is now; `step` until that is True, calling `before` before each batch that is learned meanwhile.
+    """Copy of a learner's present state. Call `step` until it returns True, and `before` before each batch learned.
 
     >>> from bayou.learners import Marginal
     >>> learner = Marginal(n_features=2**20)
@@ -59,17 +59,17 @@ class GradualCopy:
             in_rows = isinstance(type(learner)._per_feature, tuple) and not learner.record.dense
             large = [name for name in type(learner)._per_feature if arrays[name].nbytes > WORTH_IT] if in_rows else []
             self._tables = {name: arrays[name] for name in large}
-            own = learner._arrays().keys() - large  # all others are copies already, or never change
+            own = learner._arrays().keys() - large  # the other arrays are copies already, or never change
             self._small = {k: a.copy() if k in own else a for k, a in arrays.items() if k not in large}
         self._size = max((len(table) for table in self._tables.values()), default=0)
-        self._next = 0  # the first row that is not copied yet
+        self._next = 0  # the first row not copied yet
         self._imaged = np.zeros(self._size, bool)
         self._images: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         self._blocks: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._tables}
         self.done = not self._tables
 
     def before(self, batch: Batch) -> None:
-        """Keep what a batch that is about to be learned will change."""
+        """Save the rows that a batch will change; call it before the batch is learned."""
         if not self.done and self._rewrites(len(batch)):
             while not self.step():
                 pass
@@ -83,7 +83,7 @@ class GradualCopy:
             self._images.append((rows, {name: table[rows] for name, table in self._tables.items()}))
 
     def step(self) -> bool:
-        """Copy some more rows; whether all are copied."""
+        """Copy the next block of rows and return whether all are copied."""
         if self.done:
             return True
         start, stop = self._next, min(self._next + BLOCK_ROWS, self._size)
@@ -101,12 +101,12 @@ class GradualCopy:
         return self.done
 
     def finish(self) -> None:
-        """Copy all the rest now."""
+        """Copy all remaining rows."""
         while not self.step():
             pass
 
     def take_uses(self) -> None:
-        """Copy how often features came, unless that is done."""
+        """Copy the feature counts, unless that is done."""
         with self._lock:
             if not self.uses_taken:
                 self._small |= {f"attached:{name}": array for name, array in Extras(uses=self._uses).arrays().items()}
@@ -128,7 +128,7 @@ class GradualCopy:
         model_file.write(path, self._header, self._arrays())
 
     def learner(self) -> Learner:
-        """The learner as it was at the beginning, one of its own."""
+        """Return an independent learner with the state at the beginning."""
         self.finish()
         packed = {k: a if isinstance(a, model_file.Packed) else model_file.packed(a) for k, a in self._arrays().items()}
         made: Any = find(self._name).load().restore(self._header, packed)
@@ -136,7 +136,7 @@ class GradualCopy:
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """One after another; NumPy lets other threads run while it copies."""
+    """Concatenate arrays one by one: NumPy lets other threads run while it copies each."""
     whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
     at = 0
     for part in parts:

@@ -1,4 +1,4 @@
-"""What can be asked of a learner without a batch: its parameters, its size, its weights."""
+"""Inspection of learners: parameters, size and weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VIEWS = {"model": False, "associated": True}
 
 
 class Inspected(Stored):
-    """The part of a `Learner` that tells of itself."""
+    """Base class of `Learner` with its properties that need no batch."""
 
     _n_features: int
     _has_intercept: bool
@@ -43,7 +43,7 @@ class Inspected(Stored):
 
     @property
     def posterior(self) -> bool:
-        """Whether it knows how unsure it is."""
+        """True if the learner has a posterior, and so variances and intervals."""
         return self.record.posterior
 
     @property
@@ -52,43 +52,43 @@ class Inspected(Stored):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments, defaults filled in."""
+        """The constructor's arguments, including defaults."""
         return copy.deepcopy(self._parameters)
 
     @property
     def examples(self) -> int:
-        """How many examples were learned from; those of weight 0 do not count."""
+        """Number of examples learned from, without those of weight 0."""
         return self._examples
 
     @property
     def negative_label(self) -> int | None:
-        """How this learner's stream writes a negative label, -1 or 0; None before the first."""
+        """The value of negative labels in this learner's stream, -1 or 0; None before the first."""
         return self._negative
 
     @property
     def negative_rate(self) -> float:
-        """The share of the full stream's negatives that was learned from, as the recipe has it; 1 without one."""
+        """The fraction of the full stream's negatives that the data contain, from the recipe; 1 without one."""
         return 1.0 if self.extras.recipe is None or self._is_regression else self.extras.recipe.negative_rate
 
     @property
     def nbytes(self) -> int:
-        """The memory that the weights take once all of them are touched."""
+        """Bytes of memory that the learner takes once all weights are touched."""
         return self._nbytes_for(self._n_features)
 
     @classmethod
     def memory_for(cls, n_features: int, **parameters: Any) -> int:
-        """The bytes that `cls(n_features, **parameters)` would take once all weights are touched, without making it.
+        """Return the bytes that `cls(n_features, **parameters)` takes once all weights are touched, without making it.
 
         >>> from bayou.learners import Marginal
         >>> Marginal.memory_for(2**30) // 2**30  # GiB: a mean and a precision in float32 for each weight
         8
         """
-        # One weight tells what each of them takes.
+        # A learner with one weight shows what each weight takes.
         alike: dict[str, Any] = {k: v[:1] if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
         return cls(n_features=1, **alike).nbytes_for(whole_number("n_features", n_features, 1, MAX_FEATURES))
 
     def nbytes_for(self, n_features: int) -> int:
-        """The memory that a learner like this one would take with `n_features` weights."""
+        """Return the bytes that a learner like this one would take with `n_features` weights."""
         return self._nbytes_for(whole_number("n_features", n_features, 0))
 
     def _nbytes_for(self, n_features: int) -> int:
@@ -98,27 +98,27 @@ class Inspected(Stored):
 
     @property
     def touched(self) -> np.ndarray:
-        """The features whose weights are no longer as the prior says, in ascending order."""
+        """The features whose state differs from the prior, in ascending order."""
         with self._lock:
             arrays = self._arrays()
             return model_file.nonzero_rows(*(arrays[name] for name in self._per_feature))
 
     @property
     def mean(self) -> np.ndarray:
-        """A copy of all weights' means."""
+        """The means of all weights, a copy."""
         with self._lock:
             return np.array(self._mean_at(slice(None)))
 
     @property
     def variance(self) -> np.ndarray:
-        """A copy of all weights' variances."""
+        """The variances of all weights, a copy."""
         if not self.posterior:
             raise no_posterior(self.name)
         with self._lock:
             return np.array(self._variance_at(slice(None)))
 
     def weights_at(self, features: Any) -> Weights:
-        """What is believed of some weights: their means, variances and intervals.
+        """Return the weights of some features: means, and variances and intervals if there is a posterior.
 
         >>> from bayou.learners import Marginal
         >>> low, high = Marginal(n_features=10).weights_at([3, 7]).interval(0.9)
@@ -132,11 +132,14 @@ class Inspected(Stored):
         return Weights(mean, variance)
 
     def reading(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> Reading:
-        """Weights and the intercept for people to read, with what their variances come from.
+        """Return weights and the intercept for display, with the components that their variances come from.
 
-        `view` is "model" for the weights that predict, or for the bank "associated": what went with the labels so far,
-        as its most careful lane learned it, whether or not that is trusted to go on. `squares`: if features are all
-        that were met, the mean squares of their values over all rows, by which the bank knows how unsure its lanes are.
+        Args:
+            features: indices of the features.
+            view: "model" for the weights that predict, or, for the bank, "associated" for the association with the
+                labels so far, as its most careful lane learned it, whether or not it is expected to last.
+            squares: if `features` are all that were seen, the mean squares of their values over all rows, from which
+                the bank derives the uncertainty of its lanes.
         """
         associated = one_of("view", view, VIEWS)
         features = feature_numbers(features, self._n_features)
@@ -152,7 +155,7 @@ class Inspected(Stored):
 
     @property
     def intercept(self) -> tuple[float, float]:
-        """(mean, variance) of the intercept: (0, 0) for a learner without one, the variance NaN without a posterior."""
+        """Mean and variance of the intercept: (0, 0) without an intercept; the variance is NaN without a posterior."""
         with self._lock:
             return self._intercept() if self._has_intercept else (0.0, 0.0)
 

@@ -1,35 +1,35 @@
-"""The base class of learners: checks, one lock, files, snapshots, merging and sampling, and what a new learner adds.
+"""The base class of learners: checks, one lock, files, snapshots, merging and sampling, and hooks for algorithms.
 
-An algorithm is one file or folder in `learners/`: a module-level RECORD of what it claims (`registry.Record`), and a
-subclass of `Learner` whose `name` is that of the record. Batches that reach it are canonical, finite, and of its type.
+An algorithm is one file or folder in `learners/`: a module-level RECORD of its properties (`registry.Record`), and a
+subclass of `Learner` with the record's `name`. Batches that reach it are canonical, finite, and of its dtype.
 
 Required:
 
-    _arrays()                    its state by name, the arrays themselves; zero bytes mean "as the prior says"
-    _run(batch, signs, weights)  predict every row and, where its weight is not 0, learn from it; returns `Scores`.
-                                 Where the record's task is regression, the labels come as signs, in float64
-    _mean_at(features)           means of some weights
-    _variance_at(features)       variances of them; only if the record says that there is a posterior
+    _arrays()                    the arrays of its state by name, not copies; zero bytes mean "as in the prior"
+    _run(batch, signs, weights)  predict every row and, if its weight is not 0, learn from it; returns `Scores`.
+                                 For regression, `signs` are the labels themselves, in float64
+    _mean_at(features)           means of the weights of some features
+    _variance_at(features)       their variances; only if the record claims a posterior
     _intercept()                 mean and variance of the intercept
 
 Optional:
 
-    _add(other, base)            merge: learn what `other` has learned since `base`, or since the prior. `_add_all` in
-                                 its place takes several, where their sum depends on how many there are
-    _draw(batch, seed, ...)      fill in scores under drawn weights, where means and variances do not say it all
-    _run_later(batch)            predict rows that arrive after learning has stopped, where that differs
-    _run_row(row, sign, weight)  `_run` for one row, returning the probability alone, where that can be faster
-    _run_ahead(..., behind)      `_run` of which a part may be done later, in the thread `behind`
-    _make_room(shapes)           before a file is read: make arrays that grow with the data as large as they are there
-    _check_state()               after a file was read: raise BadModel if kernels could stray because of it
-    _nbytes_for(n_features)      memory of that many weights, where it is not proportional to them
+    _add(other, base)            merge: add what `other` has learned since `base`, or since the prior. Override
+                                 `_add_all` instead if the sum depends on the number of learners
+    _draw(batch, seed, ...)      fill in scores under drawn weights, if means and variances do not determine them
+    _run_later(batch)            predict rows that arrive after learning has stopped, if that differs
+    _run_row(row, sign, weight)  `_run` for one row, returning only the probability, if that can be faster
+    _run_ahead(..., behind)      `_run` that may defer a part of the work to the thread `behind`
+    _make_room(shapes)           before a file is read: resize arrays that grow with the data to the shapes in the file
+    _check_state()               after a file was read: raise BadModel if kernels could read out of bounds
+    _nbytes_for(n_features)      memory of a learner with that many weights, if it is not proportional to them
 
 Public methods that do nothing here may be overridden: `end_pass`, `new_stream`, `progress`, `parts`, `later_loss`,
 `looks_later`, `rewrites`. Fields: `_per_feature` (arrays with a row for each feature), `_takes` (the type of values),
-`_by_rows_at_hand` (arrays that depend on how batches were cut), `wants_groups`.
+`_by_rows_at_hand` (arrays that depend on batch boundaries), `wants_groups`.
 
-Learners that are made of others also override `_targets`, `_run_next`, `_joined`, `_reading`, `_associated`,
-`_written` and `_meant`. Nothing else with an underscore is for subclasses, and nothing of it for other packages.
+Learners composed of others also override `_targets`, `_run_next`, `_joined`, `_reading`, `_associated`,
+`_written` and `_meant`. No other private name is for subclasses, and none is for other packages.
 """
 
 from __future__ import annotations
@@ -57,24 +57,24 @@ from bayou.core.validation import check_batch, numbers_of, signs_of
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import draw_scores
 
-# A large batch is learned this many rows at a time, so that what is kept of each row stays in the cache.
+# Rows of a large batch that are learned at a time, so that per-row scratch stays in the cache.
 AT_ONCE = 8192
-# While one such part is learned, what follows of so many before it may still have to be done.
+# Maximum number of chunks whose deferred work may be pending while the next one is learned.
 FOLLOWING = 4
-# So many rows are predicted at a time: what is noted on the way is in the cache, and new memory is dear.
+# Rows that are predicted at a time: scratch stays in the cache, and new memory is expensive.
 MANY = 4 * AT_ONCE
-# What draws are for.
+# Purposes of draws.
 PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
 
 class Learner(Inspected):
-    """Base of all learners; see the module's docstring for what a new one must say.
+    """Base class of all learners; the module's docstring lists the hooks of a new one.
 
     A learner has one lock: one thread learns, and others predict from a `snapshot`.
 
     Attributes:
-        name: as the command and model files call it; record: what it claims of itself (`bayou.registry.Record`).
-        extras: what travels with the model besides its weights: recipe, names, counters.
+        name: the learner's name in commands and model files; record: its properties (`bayou.registry.Record`).
+        extras: data stored with the model besides its weights: recipe, names, counters.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Bank
@@ -85,11 +85,11 @@ class Learner(Inspected):
     """
 
     name: ClassVar[str]
-    # Whether batches should say of each non-zero which column it is of (`Batch.groups`); readers then work that out.
+    # Whether readers should compute the column of each non-zero (`Batch.groups`).
     wants_groups = False
-    # Arrays that depend on how many rows were at hand at a time; all others, on the rows and their order alone.
+    # Arrays that depend on batch boundaries; all others depend only on the rows and their order.
     _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
-    # In which type kernels take values, where that is not the state's.
+    # Type of the values that kernels take, if it is not the state's.
     _takes: str | None = None
     supported_links: tuple[str, ...] = ("logistic", "probit")
 
@@ -105,25 +105,25 @@ class Learner(Inspected):
         }
         self._link = links.code(parameters.get("link", "logistic"), self.supported_links)
         self._examples = 0
-        self._negative: int | None = None  # how this stream writes a negative label: -1 or 0
+        self._negative: int | None = None  # the negative label of this stream: -1 or 0
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
         self._is_regression = registry.find(self.name).task == "regression"
         self._lock = Guard()
         forking.watch(self)
-        self.extras = Extras()  # what travels with the model besides its weights
+        self.extras = Extras()  # data stored with the model besides its weights
 
-    # --- what an algorithm says ---------------------------------------------------------------------------------
+    # --- hooks of algorithms ------------------------------------------------------------------------------------
 
-    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # a regressor: targets, as signs
+    def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # regression: targets as signs
         raise NotImplementedError
 
     def _run_ahead(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: InTurn | None) -> Scores:
-        """`_run`, of which a part may be left to be done `behind`, scores among it."""
+        """Do as `_run`, but possibly leave a part of the work, scores included, to the thread `behind`."""
         return self._run(batch, signs, weights)
 
     def _run_row(self, row: Row, sign: float, weight: float) -> float:
-        """`_run` for one row; the probability. An algorithm may have a shorter way."""
+        """Do as `_run` for one row and return the probability. Override if there is a faster way."""
         one = np.ones(1, self._dtype)
         return float(self._run(self._typed(row.batch()), sign * one, weight * one).expected[0])
 
@@ -131,26 +131,26 @@ class Learner(Inspected):
         raise NotImplementedError
 
     def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
-        """`_add` for several, all at once for those whose sum depends on how many there are."""
+        """Do as `_add` for several learners. Override if the sum depends on how many there are."""
         for other in others:
             self._add(other, base)
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def learn(self, batch: Batch) -> np.ndarray:
-        """Learn from every row in order; P(y = 1) of each, or its predicted mean, from before it was learned from.
+        """Learn from every row in order; return P(y = 1), or the predicted mean, of each before it was learned.
 
-        A batch with anything wrong in it is refused whole, before its first row is learned.
+        Raises BadInput if any row is invalid; then nothing is learned.
         """
         return self.observe(batch).expected
 
     def observe(self, batch: Batch, behind: InTurn | None = None) -> Prediction:
-        """Learn as `learn` does; all that was believed of each row before it was learned from.
+        """Learn from a batch and return the full prediction of each row, made before it was learned.
 
         Args:
             batch: the rows, with labels.
-            behind: who need not have the answer at once gives a thread in which the rest may be done. Then the answer
-                is for work that follows in that thread. Whatever else is asked of the learner waits for it.
+            behind: if given, a thread to which part of the work may be deferred. The prediction may then only be used
+                by later work in that thread. Other calls on the learner wait for the deferred work.
         """
         self._check_learns()
         if not isinstance(behind, InTurn | None):
@@ -165,7 +165,7 @@ class Learner(Inspected):
         return self.prediction(told[0] if len(told) == 1 else self._joined(told))
 
     def _observe(self, batch: Batch, behind: InTurn | None) -> list[Scores]:
-        """What was believed of rows AT_ONCE; `behind` is where what follows one such part is done."""
+        """Learn AT_ONCE rows at a time and return the scores of each chunk; `behind` does the deferred work."""
         self._check(batch, learn=True)
         weights = self._row_weights(batch)
         targets, negative = self._targets(batch, weights)
@@ -181,7 +181,7 @@ class Learner(Inspected):
 
     @staticmethod
     def _joined(parts: Any) -> Any:
-        """Scores of rows one after another."""
+        """Concatenate the scores of consecutive chunks."""
         return Scores(*map(_joined, zip(*parts, strict=True)))
 
     def _check_learns(self) -> None:
@@ -189,7 +189,7 @@ class Learner(Inspected):
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
 
     def check(self, batch: Batch, learn: bool = True) -> None:
-        """Raise BadInput if `learn` would, because of any row; or, without `learn`, if `predict` would."""
+        """Raise BadInput if `learn` would raise it for this batch; or, without `learn`, if `predict` would."""
         if not learn:
             self._check(batch)
             return
@@ -198,14 +198,14 @@ class Learner(Inspected):
             self._targets(batch, self._row_weights(batch))
 
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> float:
-        """`learn` for one row: the short way, for streams within Python. With weight 0 it predicts.
+        """Learn from one row and return its prediction, faster than `learn`. With weight 0, only predict.
 
-        A classifier's positive label is anything but 0.
+        For a classifier, any label but 0 is positive.
         """
         if weight:
             self._check_learns()
         with self._lock:
-            # Nothing in a row of so few small values is too large; all others are looked at more closely.
+            # A row of few small values needs no further check; all others take the checked path.
             small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e8 and row.max_index < self._n_features
             if not small or self._is_regression or weight not in (0.0, 1.0):
                 if weight == 0.0:
@@ -220,14 +220,16 @@ class Learner(Inspected):
         return probability if weight else corrected(probability, self.negative_rate)
 
     def predict(self, batch: Batch, horizon: str = "next") -> Prediction:
-        """What the learner believes of each row. Changes nothing.
+        """Return the prediction of each row. Changes nothing.
 
-        Where its recipe says that only a share of the negatives was learned from, this is of the full stream.
+        If the recipe says that the data contain only a fraction of the negatives, the prediction is corrected to the
+        full stream.
 
         Args:
             batch: rows, with labels or without.
-            horizon: "next" for the next example of a stream whose labels are all told: what `learn` would answer, to
-                the bit. "later" for a model that has stopped learning; only the bank tells the two apart.
+            horizon: "next" for the next example of a stream in which every label arrives before the next row: what
+                `learn` would return, to the bit. "later" for rows after learning has stopped; only the bank
+                distinguishes the two.
         """
         later = one_of("horizon", horizon, HORIZONS)
         if later and not self.looks_later:
@@ -241,53 +243,53 @@ class Learner(Inspected):
             return self.prediction(scores).of_full_stream(self.negative_rate)
 
     def _run_next(self, batch: Batch) -> Scores:
-        # A row of weight 0 is predicted and not learned from: predicting is learning with weight 0, in the
-        # same machine code, so that `learn` and `predict` answer with the same bits.
+        # Predicting is learning with weight 0, in the same machine code, so that `learn` and `predict` return the
+        # same bits.
         nothing = np.zeros(len(batch), self._dtype)
         unused = np.ones(len(batch), np.float64 if self.record.task == "regression" else self._dtype)
         return self._run(batch, unused, nothing)
 
     def _run_later(self, batch: Batch) -> Scores:
-        """For a model that has stopped learning; an algorithm may have a better answer for it."""
+        """Predict rows that arrive after learning has stopped. Override if that differs from `_run_next`."""
         return self._run_next(batch)
 
     @property
     def looks_later(self) -> bool:
-        """Whether `predict(horizon="later")` is for later rows; if not, it answers for the next one."""
+        """True if the "later" horizon is supported; if not, `predict` falls back to "next" with a warning."""
         return True
 
     @property
     def tells_later_apart(self) -> bool:
-        """Whether it predicts later rows otherwise than the next one."""
+        """True if predictions of later rows differ from those of the next one."""
         return self.looks_later and type(self)._run_later is not Learner._run_later
 
     def later_loss(self) -> Any:
-        """What later rows are expected to cost, where a learner can tell that from its stream; see `Bank`."""
+        """Return the expected loss on later rows, or None if the learner does not estimate it; see `Bank`."""
         return None
 
     def prediction(self, scores: Scores) -> Prediction:
-        """What a kernel answered, with what it means for data such as were learned from."""
+        """Return the prediction for a kernel's scores, not corrected for negatives missing from the data."""
         return Prediction(scores, self.name, self.score_rule)
 
     @cached_property
     def score_rule(self) -> ScoreRule:
-        """How scores become probabilities: by the parameters `link`, `predictive` and `temper`, where there are any."""
+        """The rule that turns scores into probabilities, from the parameters `link`, `predictive` and `temper`."""
         predictive: Any = self._parameters.get("predictive", "closed") if self.record.posterior else "plain"
         return ScoreRule(self._link, predictive, self._parameters.get("temper", (1.0, 1.0))[1])
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0, purpose: str = "choose") -> np.ndarray:
-        """Probabilities (or means) under `n_draws` weight vectors drawn from the posterior, shape (n_draws, rows).
+        """Return probabilities (or means) under weight vectors drawn from the posterior, shape (n_draws, rows).
 
-        A draw is one weight vector for all rows. It depends on (seed, draw, feature) alone, so the same seed gives the
-        same weights to any other batch.
+        A draw is one weight vector for all rows. It depends only on (seed, draw, feature), so the same seed gives the
+        same weights for any other batch.
 
         Args:
-            batch: the rows; labels are not looked at.
-            n_draws: how many weight vectors.
-            seed: another seed gives other draws.
-            purpose: "choose", to decide what to try next (Thompson sampling), or "interval", to see how far the
-                probabilities may lie apart. The bank draws with half of its variance to choose, which loses fewer
-                clicks, and with all of it for intervals. All other learners draw from their posterior either way.
+            batch: the rows; labels are ignored.
+            n_draws: the number of weight vectors.
+            seed: seed of the draws.
+            purpose: "choose", to decide what to try next (Thompson sampling), or "interval", to see the spread of the
+                probabilities. To choose, the bank draws with half of its variance, which loses fewer clicks; for
+                intervals, with all of it. All other learners draw from their posterior either way.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Bank
@@ -311,7 +313,7 @@ class Learner(Inspected):
         return corrected(scores, self.negative_rate)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        """Fill scores[draw, row]."""
+        """Fill scores[draw, row] with scores under drawn weights."""
         weights = self._mean_at(batch.indices), self._variance_at(batch.indices)
         self._draw_gaussian(batch, *weights, self.intercept, seed, np.arange(len(scores)), scores)
 
@@ -325,7 +327,7 @@ class Learner(Inspected):
         draws: np.ndarray,
         scores: np.ndarray,
     ) -> None:
-        """Fill the scores of some draws; mean and variance are those of each non-zero's feature."""
+        """Fill `scores` under Gaussian weights; `mean` and `variance` are those of each non-zero's feature."""
         draw_scores(
             batch.indptr,
             batch.indices,
@@ -340,46 +342,46 @@ class Learner(Inspected):
         )
 
     def parts(self) -> list[dict[str, Any]]:
-        """What a learner made of several others tells of each, as JSON can say it; others have nothing to tell."""
+        """Return a JSON-serializable description of each component of a composed learner; [] for other learners."""
         return []
 
     def progress(self) -> str:
-        """What there is to say after a pass, in a few words; nothing, for one-pass learners."""
+        """Return a short status to show after a pass; "" for one-pass learners."""
         return ""
 
     def end_pass(self) -> bool:
-        """Say that the data came to their end once; True once converged. One-pass learners have nothing to do."""
+        """Signal the end of a pass over the data and return whether the learner has converged."""
         return False
 
     def rewrites(self, examples: int) -> bool:
-        """Whether learning so many examples more changes numbers of features that are not in them."""
+        """Return whether learning `examples` more examples changes the state of features that do not occur in them."""
         return False
 
     def compile_last_kernels(self) -> None:
-        """Compile those kernels that learning calls last: meanwhile another process may compile the first ones."""
+        """Compile the kernels that learning calls last, while another process may compile the first ones."""
 
     def new_stream(self) -> None:
-        """Say that what comes next was never learned from, also after `end_pass`; for learners of many passes."""
+        """Signal that the following rows are new, even after `end_pass`. For multi-pass learners."""
 
     # --- copies, files, merging ---------------------------------------------------------------------------------
 
     def snapshot(self) -> Self:
-        """An immutable copy to predict from, also while this learner goes on in another thread."""
+        """Return an immutable copy to predict from, even while this learner goes on in another thread."""
         frozen = copy.copy(self)
         frozen._frozen = True
         return frozen
 
     def merge(self, other: Self | Sequence[Self], base: Self | None = None) -> Self:
-        """A new learner that knows what all know.
+        """Return a new learner that combines what all of them have learned.
 
-        All must have started from the same prior, or all from `base` (a model they were resumed from), whose knowledge
-        is then counted once. Their recipes must be equal, and their numberings agree; what else travels with them
-        (names, counters) is merged, too.
+        All must have started from the same prior, or all from `base` (a model they were resumed from), whose examples
+        then count once. Their recipes must be equal, and their numberings must agree; their other extras (names,
+        counters) are merged, too.
 
         Args:
-            other: another learner, or several: of weights that fade the mean over all is taken, so that merging three
-                at once differs from merging two and then the third.
-            base: the learner that all of them grew from, if there is one.
+            other: another learner, or several. Weights that fade are averaged over all, so merging three learners at
+                once differs from merging two and then the third.
+            base: the learner that all of them were resumed from, if any.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Marginal
@@ -416,7 +418,7 @@ class Learner(Inspected):
         return merged
 
     def take_over(self, other: Self) -> None:
-        """Become what `other` is, which grew from this learner and must not be used any more."""
+        """Take over the state of `other`, which was made from this learner and must not be used afterwards."""
         with self._lock:
             self.__dict__.update({**other.__dict__, "extras": self.extras, "_lock": self._lock})
 
@@ -436,15 +438,15 @@ class Learner(Inspected):
         check_batch(batch, self._n_features, self._dtype, self._widest, learn)
 
     def _typed(self, batch: Batch) -> Batch:
-        """The rows as kernels take them: of values of another type Numba would compile every kernel once more."""
+        """Cast the values to the type of the kernels, which Numba would otherwise compile again for another type."""
         return batch.astype(self._takes or self._dtype)
 
     def _row_weights(self, batch: Batch) -> np.ndarray:
-        """The weight of every row; what rounds to 0 is 0 for everyone."""
+        """Return the weight of every row in the state's type, in which tiny weights may round to 0."""
         return np.ones(len(batch), self._dtype) if batch.weights is None else batch.weights.astype(self._dtype)
 
     def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
-        """What is to be predicted: classes as signs, and how this stream writes negative ones; or numbers."""
+        """Return the targets (signs, or the labels for regression) and the stream's negative label, if any."""
         if batch.labels is None:
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
         if self.record.task == "binary":
@@ -453,7 +455,7 @@ class Learner(Inspected):
 
 
 def room_for_draws(n_draws: int, rows: int) -> np.ndarray:
-    """An array to fill, (n_draws, rows); a sentence where there is no room for it."""
+    """Return an empty array of shape (n_draws, rows); raise BadInput if it does not fit into memory."""
     n_draws = whole_number("n_draws", n_draws, 1, 2**31)
     try:
         return np.empty((n_draws, rows))

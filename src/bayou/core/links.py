@@ -10,14 +10,14 @@ and of each the update rules need
     slope(z)     = (log F)'(z)        logistic S(-z)          probit R(z) = phi(z)/Phi(z), the hazard
     curvature(z) = -(log F)''(z)      logistic S(z) S(-z)     probit R(z) (z + R(z))
 
-All are jitted scalars in float64, right to a relative 1e-13 or better from z = -1e8 to 1e8: nothing here
-subtracts two nearly equal numbers. Kernels call them with a link's integer code, which costs nothing once the
-compiler knows the code. Python asks the link's record in `TABLE`, which works on arrays.
+All are jitted scalar functions in float64, with a relative error of at most 1e-13 from z = -1e8 to 1e8: nothing here
+subtracts two nearly equal numbers. Kernels call them with a link's integer code, which costs nothing if the code is a
+compile-time constant. Python code uses the link's record in `TABLE`, which works on arrays.
 
-To add a link, give it a code, a line in each function of a code below (a code without one gives NaN) and a record; for
-`Marginal` a line in each function of `learners.bases.evidence` too. Then a learner that can use it names it in its
-`supported_links`; all others refuse it. An asymmetric link F has a mirror image G(z) = 1 - F(-z) with a code and a
-record of its own, so that P(y = -1 | score) = G(-score): `of_label` says which of the two a label asks for.
+To add a link, give it a code, a branch in each function below that takes a code (without one they return NaN) and a
+record; for `Marginal` also a branch in each function of `learners.bases.evidence`. Learners that can use it list it in
+their `supported_links`; all others reject it. An asymmetric link F has a mirror image G(z) = 1 - F(-z) with a code and
+a record of its own, so that P(y = -1 | score) = G(-score): `of_label` returns the one for a given label.
 
 >>> float(cdf(LOGISTIC, 0.0)), float(log_cdf(LOGISTIC, -1000.0))
 (0.5, -1000.0)
@@ -45,19 +45,19 @@ _ROOT_HALF = math.sqrt(0.5)
 _ROOT_TWO_OVER_PI = math.sqrt(2.0 / math.pi)
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
-# Left of this z the continued fraction takes over from erfc. 40 levels are exact to the last bit there, and
-# z + R(z) computed as a sum has by then lost two digits.
+# Below this z a continued fraction replaces erfc. 40 levels are exact to the last bit there, where z + R(z)
+# computed as a sum would have lost two digits.
 _TAIL = -4.0
 _LEVELS = 40
 
-# Hastings' rational formula for normal quantiles, wrong by 0.00045 at most.
+# Hastings' rational formula for normal quantiles; its error is at most 0.00045.
 _HASTINGS = (2.515517, 0.802853, 0.010328), (1.432788, 0.189269, 0.001308)
 
-# A 20-point rule for the mean of a function of a standard normal variable.
+# Gauss-Hermite rule of 20 points for the mean of a function of a standard normal variable.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
-# Above this standard deviation the mean is taken over logistic noise, by the trapezoid rule, which for so smooth a
-# density is exact to 1e-11 at this step.
+# Above this standard deviation the mean is taken over logistic noise, by the trapezoid rule, which is exact to 1e-11 at
+# this step because the density is smooth.
 WIDE = 1.5
 NOISE = np.arange(-30.0, 30.1, 0.75)
 NOISE_WEIGHTS = np.exp(-np.abs(NOISE)) / (1.0 + np.exp(-np.abs(NOISE))) ** 2
@@ -65,7 +65,7 @@ NOISE_WEIGHTS = NOISE_WEIGHTS / NOISE_WEIGHTS.sum()
 
 
 def _scipy(name: str) -> Callable[[Any], Any]:
-    """Return a function of `scipy.special` that is loaded when it is called."""
+    """Return a function that imports and calls the one of that name in `scipy.special`."""
 
     def function(z: Any) -> Any:
         from scipy import special
@@ -77,7 +77,7 @@ def _scipy(name: str) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class Link:
-    """What Python may rely on about a link; functions take arrays.
+    """Properties and functions of a link for use from Python; functions take arrays.
 
     >>> probit = TABLE[PROBIT]
     >>> round(float(probit.log_odds(1.0)), 3), probit.is_symmetric, TABLE[LOGISTIC].shift(0.5) == math.log(0.5)
@@ -85,7 +85,7 @@ class Link:
     """
 
     name: str
-    code: int  # what kernels know it by
+    code: int  # passed to kernels
     mirror: int  # the code of 1 - F(-z); its own if it is symmetric
     spread: float  # C in E[F(score)] ~ F(mean / sqrt(1 + C variance))
     cdf: Callable[[Any], Any]  # F
@@ -98,7 +98,7 @@ class Link:
         return self.mirror == self.code
 
     def negative_cdf(self, score: Any) -> Any:
-        """Return P(y = -1), which is never taken from 1."""
+        """Return P(y = -1), without computing 1 - P(y = 1)."""
         return TABLE[self.mirror].cdf(-score)
 
     def log_odds(self, score: Any) -> Any:
@@ -106,7 +106,7 @@ class Link:
         return score if self.is_log_odds else self.log_cdf(score) - TABLE[self.mirror].log_cdf(-score)
 
     def shift(self, negative_rate: float) -> float:
-        """Return what a score gains where only this share of the negatives was kept; 0 if no such shift exists."""
+        """Return the correction to a score if only this fraction of the negatives was kept; 0 if no shift is exact."""
         return math.log(negative_rate) if self.is_log_odds else 0.0
 
 
@@ -123,7 +123,7 @@ LINKS = {link.name: link.code for link in TABLE.values()}
 
 
 def code(name: str, supported: Iterable[str] = LINKS) -> int:
-    """Return the integer that kernels know a link by; raise BadInput if it is not one of those that are supported."""
+    """Return the integer code of a link for kernels; raise BadInput if the link is not supported."""
     return one_of("link", name, {link: LINKS[link] for link in supported})
 
 
@@ -134,7 +134,7 @@ def find(name: str) -> Link:
 
 @kernel
 def sigmoid(z):
-    """S(z) = 1/(1 + exp(-z)); the exponential only ever decays. Never write 1 - S(z), write S(-z)."""
+    """Return S(z) = 1/(1 + exp(-z)), without overflow. Instead of 1 - S(z), call S(-z)."""
     z = np.float64(z)
     decay = math.exp(-abs(z))
     return (1.0 if z >= 0.0 else decay) / (1.0 + decay)
@@ -142,14 +142,14 @@ def sigmoid(z):
 
 @kernel
 def log_sigmoid(z):
-    """log S(z) = min(z, 0) - log(1 + exp(-|z|))."""
+    """Return log S(z) = min(z, 0) - log(1 + exp(-|z|))."""
     z = np.float64(z)
     return min(z, 0.0) - math.log1p(math.exp(-abs(z)))
 
 
 @kernel
 def _tail(x):
-    """t in R(-x) = x + 1/(x + t), for x > 4: Laplace's continued fraction t = 2/(x + 3/(x + 4/(x + ...)))."""
+    """Return t in R(-x) = x + 1/(x + t) for x > 4, Laplace's continued fraction t = 2/(x + 3/(x + 4/(x + ...)))."""
     level = x
     for k in range(_LEVELS, 2, -1):
         level = x + k / level
@@ -158,13 +158,13 @@ def _tail(x):
 
 @kernel
 def normal_cdf(z):
-    """Phi(z)."""
+    """Return Phi(z)."""
     return 0.5 * math.erfc(-np.float64(z) * _ROOT_HALF)
 
 
 @kernel
 def log_normal_cdf(z):
-    """log Phi(z). Far left it is log phi(z) - log R(z): the logarithm comes before anything can vanish."""
+    """Return log Phi(z); far left as log phi(z) - log R(z), which cannot underflow."""
     z = np.float64(z)
     if z < _TAIL:
         return -0.5 * z * z - _LOG_ROOT_TWO_PI - math.log(hazard(z))
@@ -175,7 +175,7 @@ def log_normal_cdf(z):
 
 @kernel
 def hazard(z):
-    """R(z) = phi(z)/Phi(z): nearly -z far left, vanishing far right."""
+    """Return R(z) = phi(z)/Phi(z), which nears -z far left and vanishes far right."""
     z = np.float64(z)
     if z < _TAIL:
         return 1.0 / (_tail(-z) - z) - z
@@ -184,10 +184,10 @@ def hazard(z):
 
 @kernel
 def normal_quantile(log_p):
-    """Where log Phi is log_p, for probabilities up to 1/2: Hastings' formula, and a step from there.
+    """Return z with log Phi(z) = log_p for probabilities up to 1/2, by Hastings' formula and one refining step.
 
-    The step is Newton's with the next two terms of the inverse function's series, whose derivatives R(z) and z + R(z)
-    make; what is left is of fourth order.
+    The step is Newton's with the next two terms of the inverse function's series, whose derivatives follow from R(z)
+    and z + R(z); the remaining error is of fourth order.
     """
     above, below = _HASTINGS
     t = math.sqrt(-2.0 * log_p)
@@ -199,7 +199,7 @@ def normal_quantile(log_p):
 
 @kernel
 def _tail_slope_and_curvature(z):
-    """R(z) and R(z) (z + R(z)) far left, where the latter nears 1. With x = -z and t the tail of R's fraction,
+    """Return R(z) and R(z) (z + R(z)) far left, where the latter nears 1. With x = -z and t from `_tail`,
 
     R = x + 1/(x + t),    R (z + R) = R / (x + t) = (1 + 1/(x (x + t))) / (1 + t/x)
     """
@@ -210,7 +210,7 @@ def _tail_slope_and_curvature(z):
 
 @kernel
 def spread(link):
-    """C in E[F(score)] ~ F(mean / sqrt(1 + C variance)): pi/8 for logistic (8), 1 for probit (24, exact)."""
+    """Return C in E[F(score)] ~ F(mean / sqrt(1 + C variance)): pi/8 for logistic (8), 1 for probit (24, exact)."""
     if link == LOGISTIC:
         return C8
     if link == PROBIT:
@@ -220,13 +220,13 @@ def spread(link):
 
 @kernel
 def of_label(link, y):
-    """Return the link that gives P(y | score) as F(y * score): of the opposite of a symmetric link the link itself."""
+    """Return the code of the link F with P(y | score) = F(y * score), which is `link` itself if it is symmetric."""
     return link
 
 
 @kernel
 def cdf(link, z):
-    """F(z), the probability of a label whose margin y * score is z."""
+    """Return F(z), the probability of a label whose margin y * score is z."""
     if link == LOGISTIC:
         return sigmoid(z)
     if link == PROBIT:
@@ -236,7 +236,7 @@ def cdf(link, z):
 
 @kernel
 def log_cdf(link, z):
-    """log F(z); minus this is the log loss at margin z."""
+    """Return log F(z), minus the log loss at margin z."""
     if link == LOGISTIC:
         return log_sigmoid(z)
     if link == PROBIT:
@@ -246,19 +246,19 @@ def log_cdf(link, z):
 
 @kernel
 def slope(link, z):
-    """(log F)'(z) > 0: the 1 - p of (15), the hazard of (28)."""
+    """Return (log F)'(z) > 0: 1 - p in (15), the hazard in (28)."""
     return slope_and_curvature(link, z)[0]
 
 
 @kernel
 def curvature(link, z):
-    """-(log F)''(z) >= 0: the p (1 - p) of (17) and (19), the R (z + R) of (30) and (31)."""
+    """Return -(log F)''(z) >= 0: p (1 - p) in (17) and (19), R (z + R) in (30) and (31)."""
     return slope_and_curvature(link, z)[1]
 
 
 @kernel
 def slope_and_curvature(link, z):
-    """Return both at once: what is expensive in one serves the other."""
+    """Return `slope` and `curvature`, which share the expensive terms."""
     z = np.float64(z)
     if link == LOGISTIC:
         decay = math.exp(-abs(z))
@@ -274,7 +274,7 @@ def slope_and_curvature(link, z):
 
 @kernel
 def peak_start(link, z):
-    """Return where Newton's steps to the root t of t = tau (log F)'(z + t) begin."""
+    """Return a starting point for Newton's method on t = tau (log F)'(z + t)."""
     if link == LOGISTIC:
         return max(0.0, -z)
     if link == PROBIT:
@@ -284,7 +284,7 @@ def peak_start(link, z):
 
 @kernel
 def expected_probability(link, mean, variance):
-    """The mean of F(score) over score ~ N(mean, variance). Exact for probit (24), to 1e-7 for logistic.
+    """Return the mean of F(score) over score ~ N(mean, variance). Exact for probit (24), to 1e-7 for logistic.
 
     Far left, where little is left to integrate, S(s) = exp(s) S(-s) and a Gaussian times exp(s) is a Gaussian again:
     E_m[S] = exp(m + v/2) E_{-m-v}[S].
@@ -303,7 +303,7 @@ def expected_probability(link, mean, variance):
 
 @kernel
 def log_expected_doubt(mean, variance):
-    """log E[S(-score)] for mean >= 0, also where the expectation itself would vanish."""
+    """Return log E[S(-score)] for mean >= 0, even where the expectation itself would underflow."""
     if mean > variance:
         return 0.5 * variance - mean + math.log(_expected_sigmoid(mean - variance, variance))
     return math.log(_expected_sigmoid(-mean, variance))
@@ -311,9 +311,11 @@ def log_expected_doubt(mean, variance):
 
 @kernel
 def _expected_sigmoid(mean, variance):
-    """A narrow score is integrated by 20 Gauss-Hermite nodes. Seen from a wide one S is a step that falls between those
-    nodes; but S(score) is the chance that logistic noise stays below the score, so there the noise is integrated
-    instead: the mean of Phi((mean - noise) / sd), smooth because sd is wide.
+    """Return E[S(score)] over score ~ N(mean, variance).
+
+    A narrow score is integrated with 20 Gauss-Hermite nodes. For a wide one, S is a step between two nodes; but
+    S(score) is the probability that logistic noise is below the score, so the noise is integrated instead: the mean of
+    Phi((mean - noise) / sd), which is smooth because sd is large.
     """
     sd = math.sqrt(variance)
     total = 0.0

@@ -1,4 +1,4 @@
-"""How much memory there is, and whether something fits."""
+"""Free memory, and a check that something fits into it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from bayou.core.errors import BadInput
 
 
 def check_room(what: str, size: int, advice: str) -> None:
-    """Refuse to take more memory than is free: what takes it, how much, and what to do instead."""
+    """Raise BadInput if `what` (a noun) needs more bytes than are free; `advice` says what to do instead."""
     free = free_memory()
     if free is not None and size > free:
         raise BadInput(f"{what} take {bytes_in_words(size)} of memory; {bytes_in_words(free)} are free. {advice}.")
 
 
 def free_memory() -> int | None:
-    """Bytes that can still be had, where the system says so."""
+    """Return the bytes of available memory, or None if the system does not report them."""
     try:
         with open("/proc/meminfo") as file:
             for line in file:
@@ -25,7 +25,8 @@ def free_memory() -> int | None:
 
 
 def bytes_in_words(size: float) -> str:
-    """
+    """Return a number of bytes with a decimal unit.
+
     >>> bytes_in_words(999), bytes_in_words(134_217_728)
     ('999 bytes', '134 MB')
     """

@@ -1,12 +1,12 @@
-"""Model files: a header and named arrays in one file, written whole or not at all. Knows no learner.
+"""Model files: a header and named arrays in one file, written atomically. Independent of learners.
 
 The file is safetensors (no code runs on load). Its metadata holds the format's version, a JSON header, and a checksum
-(xxh3, 64 bits) of the header and of every array, which is checked when the file is read. An array most of whose rows
-are zero is stored as the rows that are not, so that a table of four million features of which ten thousand were met
-takes the space of ten thousand.
+(xxh3, 64 bits) of the header and of every array, which is checked when the file is read. If most rows of an array are
+zero, only the others are stored, so that a table of four million features of which ten thousand were seen takes the
+space of ten thousand.
 
-The same model gives the same bytes. safetensors' own writer puts the metadata in another order each time, and keeps all
-other threads of Python waiting while it copies, so files are written here; they are read by safetensors.
+The same model gives the same bytes. The writer of safetensors orders the metadata differently each time, and blocks all
+other Python threads while it copies, so files are written here; they are read by safetensors.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from bayou.kernels.scan import word_at
 FORMAT = "bayou-model"
 VERSION = 1
 _WORDS = {"format", "version", "header", "sparse", "checksums"}
-# Below this many rows a sparse copy gains nothing worth the second array.
+# Arrays with fewer rows than this are always stored dense.
 _WORTH_IT = 1024
-# What safetensors calls the types of arrays.
+# Names of array types in safetensors.
 _TYPES = {
     "?": "BOOL", "u1": "U8", "i1": "I8", "u2": "U16", "i2": "I16", "u4": "U32", "i4": "I32", "u8": "U64", "i8": "I64",
     "f2": "F16", "f4": "F32", "f8": "F64",
 }  # fmt: skip
-# Arrays are copied this many bytes at a time, so that no second copy of a large one is ever held.
+# Bytes of an array that are copied at a time, so that a large one is never held twice.
 _BLOCK_BYTES = 8 << 20
-# From so many bytes on, a table is looked through by so many threads at once.
+# Size in bytes from which a table is scanned in parallel, and the number of threads for it.
 _LARGE, _APART = 64 << 20, 2
 
 
 class Packed(NamedTuple):
-    """An array as it is stored: whole, or as the rows with a bit set, all others being zero."""
+    """An array as it is stored: dense, or only the rows with a bit set, if all others are zero."""
 
     shape: tuple[int, ...]
-    rows: np.ndarray | None  # which rows are kept; None: all
-    kept: Any  # an array of these rows, or one that is still in its file
+    rows: np.ndarray | None  # indices of the stored rows; None: all
+    kept: Any  # an array of these rows, or a handle to one that is still in its file
 
     @property
     def dtype(self) -> np.dtype:
         return self.kept.dtype
 
     def blocks(self) -> Iterator[tuple[Any, np.ndarray]]:
-        """(which rows, what is in them), some megabytes at a time; all other rows are zero."""
+        """Yield (row indices, their content), a few megabytes at a time; all other rows are zero."""
         if not self.shape:
             yield ..., self.kept
             return
@@ -68,7 +68,7 @@ class Packed(NamedTuple):
             yield part if self.rows is None else self.rows[part], self.kept[part]
 
     def whole(self) -> np.ndarray:
-        """The array as it was, a copy."""
+        """Return the dense array, a copy."""
         array = np.zeros(self.shape, self.dtype)
         for rows, block in self.blocks():
             array[rows] = block
@@ -76,11 +76,11 @@ class Packed(NamedTuple):
 
 
 class _Damaged(BadModel):
-    """What was read is not what was written."""
+    """The content of a file fails its checksum or has unexpected arrays."""
 
 
 class _InFile:
-    """An array in an open file, read part by part as it is cut; its checksum is checked once the last part was read."""
+    """An array in an open file, read slice by slice in order; its checksum is checked after the last slice."""
 
     def __init__(self, file: Any, name: str, checksum: str) -> None:
         self._slice, self._name = file.get_slice(name), name
@@ -103,7 +103,7 @@ def _checksum(array: np.ndarray) -> str:
 
 
 def _header_checksum(metadata: Mapping[str, str], arrays: Mapping[str, str]) -> str:
-    """Of all that a file says besides its arrays, and of their names."""
+    """Return the checksum of the metadata, and of the names and checksums of the arrays."""
     parts = [metadata[name] for name in ("version", "header", "sparse")]
     return xxhash.xxh3_64_hexdigest(json.dumps([*parts, sorted(arrays.items())]).encode())
 
@@ -116,7 +116,7 @@ def _compare(what: str, found: str, expected: str) -> None:
 
 
 def packed(array: np.ndarray) -> Packed:
-    """A copy of the rows with a bit set if that is smaller than the array, else the array itself."""
+    """Pack an array: a copy of the rows with a bit set if that is smaller, else the array itself."""
     if array.ndim and len(array) >= _WORTH_IT and worth_it(array.shape, array.dtype, _at_least(array)):
         rows = nonzero_rows(array)
         if worth_it(array.shape, array.dtype, len(rows)):
@@ -125,20 +125,20 @@ def packed(array: np.ndarray) -> Packed:
 
 
 def _at_least(array: np.ndarray) -> int:
-    """So many rows have a bit set at least; to count is quicker than to find them."""
-    if array.ndim > 1 or array.dtype.kind == "f":  # where -0.0 has a bit set, too
+    """Return a lower bound of the number of rows with a bit set, which is faster than finding them."""
+    if array.ndim > 1 or array.dtype.kind == "f":  # -0.0 has a bit set, too
         return 0
     return int(np.count_nonzero(array))
 
 
 def worth_it(shape: tuple[int, ...], dtype: np.dtype, touched: int) -> bool:
-    """Whether storing so many rows with their numbers is smaller than storing the array."""
+    """Return whether storing `touched` rows with their indices takes less space than the whole array."""
     row_bytes = dtype.itemsize * _items(shape[1:])
     return shape[0] >= _WORTH_IT and touched * (row_bytes + 4) < shape[0] * row_bytes
 
 
 def nonzero_rows(*arrays: np.ndarray) -> np.ndarray:
-    """The rows in which one of some arrays of the same length has a bit set, ascending. (-0.0 has one.)"""
+    """Return the rows, ascending, in which any of some arrays of one length has a bit set (as -0.0 has)."""
     marks = np.zeros(len(arrays[0]), bool)
     for array in arrays:
         width = _items(array.shape[1:])
@@ -156,7 +156,7 @@ def nonzero_rows(*arrays: np.ndarray) -> np.ndarray:
 
 @kernel
 def _mark(address, row_bytes, marks):
-    """Mark the rows at an address that have a bit set, by words of eight bytes."""
+    """Mark the rows at an address that have a bit set, reading words of eight bytes."""
     for row in range(marks.size):
         bits = np.uint64(0)
         for at in range(address, address + row_bytes, 8):
@@ -166,7 +166,7 @@ def _mark(address, row_bytes, marks):
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> None:
-    """Write the file whole, or say why that cannot be and leave what was there as it is."""
+    """Write a model file atomically; raise BadModel and leave an existing file unchanged if that fails."""
     try:
         metadata, stored = _ready(header, arrays)
     except (TypeError, ValueError) as error:
@@ -180,7 +180,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
 
 
 def to_bytes(header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> bytes:
-    """What `write` would write."""
+    """Return the bytes that `write` would write."""
     into = io.BytesIO()
     _put(into, *_ready(header, arrays))
     return into.getvalue()
@@ -189,7 +189,7 @@ def to_bytes(header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) 
 def _ready(
     header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """What a file says of itself, and its arrays."""
+    """Return the metadata of a file, and the arrays to store."""
     stored: dict[str, np.ndarray] = {}
     shapes: dict[str, list[int]] = {}
     for name, array in arrays.items():
@@ -210,12 +210,12 @@ def _ready(
 
 
 def sign(metadata: dict[str, str], sums: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata of a file with its checksums; `sums` are those of its arrays."""
+    """Return the metadata with the checksums added; `sums` are those of the arrays."""
     return metadata | {"checksums": json.dumps({**sums, "": _header_checksum(metadata, sums)}, sort_keys=True)}
 
 
 def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> None:
-    """Write what safetensors reads: the length of a header, the header, the arrays, the widest numbers first."""
+    """Write in the format of safetensors: the header's length, the header, and the arrays, widest types first."""
     order = sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
@@ -233,23 +233,23 @@ def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> 
         array = stored[name]
         little = array if array.dtype.byteorder != ">" else array.astype(array.dtype.newbyteorder("<"))
         data: Any = little.reshape(-1).view(np.uint8).data if little.size else b""
-        for start in range(0, len(data), _BLOCK_BYTES):  # in parts, so that other threads have their turn
+        for start in range(0, len(data), _BLOCK_BYTES):  # in blocks, so that other threads can run
             file.write(data[start : start + _BLOCK_BYTES])
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """(header, arrays) of a file that `write` made; a sentence for any other."""
+    """Return (header, arrays) of a model file; raise BadModel for any other file."""
     with reading(path) as (header, stored):
         return header, {name: array.whole() for name, array in stored.items()}
 
 
 @contextlib.contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict[str, Packed]]]:
-    """As `read`, but large arrays stay in the file until their blocks are asked for, within the `with`."""
+    """Yield (header, arrays) like `read`, but read large arrays block by block on demand, inside the `with`."""
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
-    if not os.path.isfile(path):  # which also answers of a name that no file can have
+    if not os.path.isfile(path):  # also False for an invalid file name
         folder = os.path.isdir(path)
         what = "it is a folder; name the file in it" if folder else "`bayou train --model` or `save` writes one"
         raise BadModel(f"{path}: there is no such model file; {what}.")
@@ -266,7 +266,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
                     f"{path} is a bayou model of format {version}; this bayou reads up to format {VERSION}. "
                     "Upgrade bayou to read it."
                 )
-            if unknown := metadata.keys() - _WORDS:  # one damaged letter, and the checksums would not be looked for
+            if unknown := metadata.keys() - _WORDS:  # a damaged key could hide the checksums
                 raise BadModel(f"{path} is damaged (it has {min(unknown)!r} in it); copy it again, or train anew.")
             sums = json.loads(metadata["checksums"])
             try:
@@ -289,7 +289,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
 
 
 def _begins_as_ours(path: Path) -> bool:
-    """Whether a file that cannot be read has the beginning of a model."""
+    """Return whether an unreadable file begins like a model file."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         return f'"format":"{FORMAT}"'.encode() in file.read(1 << 20)
     return False
@@ -315,7 +315,7 @@ def _stored(file: Any, sparse: dict[str, list[int]], checksums: Mapping[str, str
 
 
 def _array(file: Any, name: str, checksums: Mapping[str, str]) -> Any:
-    """A small array as it is, a large one still in its file."""
+    """Return a small array, or a handle to a large one that is still in its file."""
     shape = file.get_slice(name).get_shape()
     if shape and _items(shape) > _BLOCK_BYTES // 8:
         return _InFile(file, name, checksums[name])

@@ -1,31 +1,31 @@
-"""What a learner says of examples and weights, and what that means: one owner for every face of bayou.
+"""Predictions and weights: how scores become probabilities, intervals and quantiles, for all interfaces of bayou.
 
-A classifier believes the score of an example to be N(mean, variance). Its `ScoreRule` makes a probability of that:
+For a classifier the score of an example is N(mean, variance). Its `ScoreRule` turns that into a probability:
 
     plain        P(y = 1) = F(mean)                                      F the link
     closed       P(y = 1) = F(mean / sqrt(1 + C kp variance))            C = pi/8 (logistic) or 1 (probit)
     quadrature   P(y = 1) = the mean of F over N(mean, kp variance)
 
-kp is how much of its uncertainty the learner goes by when it predicts (`temper`). An interval of the probability is the
-link of an interval of the score that has the posterior mass asked for, the level L: the middle part, mean -+ z
-sqrt(kp variance), with (1 - L)/2 beyond either end. But where a score is both large and unsure, the probability is a
-mean made by a tail, and may lie outside the middle part. Let q be the mass beyond the probability, on that side of it.
-There the interval leaves out
+kp is the factor on the variance in predictions (`temper`). An interval of the probability is the link of an interval of
+the score that has posterior mass L, the level: the central one, mean -+ z sqrt(kp variance), with (1 - L)/2 beyond
+either end. But if a score is both large and uncertain, the probability is a mean dominated by one tail, and may lie
+outside the central interval. Let q be the mass beyond the probability, on that side of it. There the interval leaves
+out
 
     min((1 - L)/2, q (1 - L/2))
 
-and the rest of 1 - L on the other side. So it has the mass L whatever q is, holds the probability strictly inside, and
-grows to both sides with L. It ends at the probability only where scores are certain, or floats too coarse.
+and the rest of 1 - L on the other side. So it has mass L for any q, contains the probability strictly, and grows to
+both sides with L. It ends at the probability only if scores are certain, or after rounding.
 
-Where only a share R of the negatives was kept in the data, a learner sees odds 1/R times too high. Odds times R are
-those of the full stream (`Prediction.of_full_stream`); for the logistic link that is ln R added to the score. A learner
-whose recipe tells R answers with these when it is asked (`predict`, `sample`); what it says while it learns (`learn`,
-`observe`) is of the data as they are given.
+If only a fraction R of the negatives was kept in the data, a learner sees odds 1/R times too high. Odds times R are
+those of the full stream (`Prediction.of_full_stream`); for the logistic link that adds ln R to the score. If the recipe
+has R, `predict` and `sample` apply this correction; predictions made while learning (`learn`, `observe`) are for the
+data as given.
 
-A regressor's label is expected + e. The error e is normal, its variance those of the mean and the noise added up; or,
-where a regressor knows its tails, a mixture of Student-t's whose scales hold both (`student`). All that is said of
-labels follows from that: an interval is expected -+ a with P(|e| <= a) = level, a quantile is the end of one, a density
-that of e.
+A regressor's label is expected + e. The error e is normal, with the sum of the variances of the mean and the noise; or,
+if the regressor estimates its tails, a mixture of Student-t's whose scales include both (`student`). All statements
+about labels follow from that: an interval is expected -+ a with P(|e| <= a) = level, a quantile is the end of one, and
+the density is that of e.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from bayou.core.errors import NoPosterior, WrongTask
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
-# What predictions are for: the next row of a stream whose labels are all told, or rows after learning has stopped.
+# Horizons of predictions: the next row of a fully labeled stream, or rows after learning has stopped.
 HORIZONS = {"next": False, "later": True}
 ONLY_NEXT = (
     "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
     "next; train it anew for predictions of later rows"
 )
-# z of the levels that are asked for all the time, and for them of `_most_aside`; any other is worked out.
+# z for the most common levels, and for their `_most_aside`; others are computed.
 _REACH = {
     0.9: 1.6448536269514722,
     0.9 / 1.1: 1.3351777361189363,
@@ -59,39 +59,39 @@ _REACH = {
 
 
 class Scores(NamedTuple):
-    """What a kernel answers for each row: the expected label, and the score's mean and variance.
+    """Output of a kernel for each row: the expected label, and the score's mean and variance.
 
-    The expected label is P(y = 1), which the learner's `ScoreRule` makes of the score; for a regressor it is the mean,
-    cut to the labels so far where that was asked for, and there is a noise variance of each row besides.
+    The expected label is P(y = 1), computed from the score by the learner's `ScoreRule`. For a regressor it is the
+    mean, clipped to the range of the labels so far if that was requested, and each row has a noise variance as well.
     """
 
     expected: np.ndarray
     mean: np.ndarray
     variance: np.ndarray | None
     noise: np.ndarray | None = None
-    tails: np.ndarray | None = None  # of a regressor that knows them: (shares, scales) of Student-t's around the mean
+    tails: np.ndarray | None = None  # a regressor's error distribution: (shares, scales) of a mixture of Student-t's
 
 
 class ScoreRule(NamedTuple):
-    """How a learner's score becomes a probability; see the module's docstring."""
+    """Rule that turns a learner's score into a probability; see the module's docstring."""
 
     link: int = links.LOGISTIC
     predictive: Literal["plain", "closed", "quadrature"] = "closed"
     believed: float = 1.0  # kp
-    degrees: tuple[float, ...] = ()  # of freedom, of the Student-t's around a regressor's mean
+    degrees: tuple[float, ...] = ()  # degrees of freedom of the Student-t's around a regressor's mean
 
     def shift(self, negative_rate: float) -> float:
-        """Return what the full stream adds to a score: ln R for the logistic link, 0 where no shift does it."""
+        """Return the correction of a score to the full stream: ln R for the logistic link, 0 if no shift is exact."""
         return links.TABLE[self.link].shift(negative_rate)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A learner's belief about some examples.
+    """A learner's prediction for some examples.
 
-    Of a classifier `probability`, that of label 1, and mean and variance of the score (the log-odds, for the logistic
-    link); of a regressor mean and variance of the label's expectation, and `noise`, the variance of a label around it.
-    `expected` is the expected label of either, which is what `learn` answers with.
+    A classifier gives `probability`, that of label 1, and mean and variance of the score (the log-odds, for the
+    logistic link); a regressor gives mean and variance of the label's expectation, and `noise`, the variance of a label
+    around it. `expected` is the expected label of either, as `learn` returns it.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Marginal
@@ -110,7 +110,7 @@ class Prediction:
 
     @property
     def expected(self) -> np.ndarray:
-        """The expected label: of a classifier P(y = 1), of a regressor the mean, no further than labels went so far."""
+        """The expected label: P(y = 1) for a classifier; for a regressor the mean, possibly clipped (see `Scores`)."""
         return corrected(self._scores.expected, self._negative_rate)
 
     @property
@@ -121,52 +121,52 @@ class Prediction:
 
     @property
     def mean(self) -> np.ndarray:
-        """The score's mean; of a regressor that of the label."""
+        """The mean of the score, or of the label for a regressor."""
         shift = self._rule.shift(self._negative_rate)
         return self._scores.mean + shift if shift else self._scores.mean
 
     @property
     def variance(self) -> np.ndarray:
-        """How unsure the learner is of each score."""
+        """The variance of each score; raises NoPosterior if the learner has none."""
         if self._scores.variance is None:
             raise no_posterior(self._learner)
         return self._scores.variance
 
     @property
     def noise(self) -> np.ndarray:
-        """How far labels scatter around their expectation, as a variance."""
+        """The variance of labels around their expectation; raises WrongTask for a classifier."""
         if self._scores.noise is None:
             raise WrongTask(f"{self._learner} predicts classes, which have a probability and no noise.")
         return self._scores.noise
 
     @property
     def tails(self) -> np.ndarray | None:
-        """Of a regressor that knows them: for each row the shares and the scales of Student-t's around the expected."""
+        """Shares and scales of the mixture of Student-t's of a regressor's errors, per row; None without one."""
         return self._scores.tails
 
     @property
     def deviation(self) -> np.ndarray | None:
-        """A regressor's standard deviation of each label, noise and all; None where nothing is said about it."""
+        """A regressor's standard deviation of each label, noise included; None for others or without a variance."""
         if self._scores.noise is None or self._scores.variance is None:
             return None
         return np.sqrt(self._scores.variance + self._scores.noise)
 
     @property
     def log_odds(self) -> np.ndarray:
-        """log P(y = 1)/P(y = 0), also where the probability itself rounds to 0 or 1.
+        """Log-odds log P(y = 1)/P(y = 0), accurate even where the probability itself rounds to 0 or 1.
 
-        An unsure score is worth less: these are closer to 0 than its mean. P(y = 0) is never taken from 1 but worked
-        out by the same rule, as that of the opposite score.
+        They are closer to 0 than the score's mean the larger its variance. P(y = 0) is not computed as 1 - P(y = 1) but
+        by the same rule from the opposite score.
         """
         self._check_classes("log-odds; ask for mean and variance")
         return self._log_odds() + math.log(self._negative_rate)
 
     def _log_odds(self) -> np.ndarray:
-        """As the learner sees them, whose data may lack negatives."""
+        """Return the log-odds for data such as were learned from, which may lack negatives."""
         return links.TABLE[self._rule.link].log_odds(self._sure_score())
 
     def _sure_score(self) -> np.ndarray:
-        """The score that would give the same probability if it were certain."""
+        """Return the score that would give the same probability if it were certain."""
         mean, variance = self._scores.mean, self._scores.variance
         if self._rule.predictive == "plain" or variance is None:
             return mean
@@ -176,8 +176,9 @@ class Prediction:
         return mean / np.sqrt(1.0 + links.TABLE[self._rule.link].spread * (self._rule.believed * variance))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(low, high): the probability lies between them with posterior probability `level`, as far as the learner
-        knows; of a regressor, the label itself does, noise and all.
+        """Return (low, high), which contain the probability with posterior probability `level`.
+
+        For a regressor, they contain the label itself, noise included.
         """
         if self._scores.noise is not None:
             room = self._reach(level)
@@ -187,12 +188,12 @@ class Prediction:
         return corrected(low, self._negative_rate), corrected(high, self._negative_rate)
 
     def _score_interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """(low, high) of the scores, of which this share lies between them; so does what gives the probability."""
+        """Return (low, high), which contain the score with probability `level`, and also `_sure_score`."""
         sd = np.sqrt(self._rule.believed * self.variance)
         return _ends(self._scores.mean, sd, self._sure_score(), level, reach(level), reach(_most_aside(level)))
 
     def quantile(self, share: float) -> np.ndarray:
-        """Of a regressor: the number below which each label lies with this probability.
+        """Return the quantile of each label that has the given share below it. For regressors only.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Gaussian
@@ -207,7 +208,7 @@ class Prediction:
         return self.expected + (math.copysign(1.0, share - 0.5) * self._reach(side) if side else 0.0)
 
     def log_density(self, labels: Any) -> np.ndarray:
-        """Of a regressor: the logarithm of the density of each label."""
+        """Return the log density of each label. For regressors only."""
         self._check_numbers("density; ask for log_odds")
         errors = np.asarray(labels, np.float64) - self.expected
         if self._scores.tails is None:
@@ -216,9 +217,9 @@ class Prediction:
         return student.log_densities(errors, *self._tails())
 
     def nearer(self, labels: Any) -> np.ndarray | None:
-        """Of a regressor: how probable it was for each label to be nearer to the expected; None where it does not say.
+        """Return a regressor's probability that each label is nearer to `expected` than it is; None if not available.
 
-        Uniform in [0, 1] if predictions are right: 90 % of the labels have no more than 0.9.
+        The values are uniform in [0, 1] if predictions are calibrated: 90 % of the labels have at most 0.9.
         """
         if self._scores.noise is None or self._scores.variance is None:
             return None
@@ -230,19 +231,19 @@ class Prediction:
         return student.nearer(errors, *self._tails())
 
     def _reach(self, level: float) -> np.ndarray:
-        """How far labels reach from their means to either side, with probability `level`."""
+        """Return half the width of the interval around the mean that contains the label with probability `level`."""
         z = reach(level)
         if self._scores.tails is None:
             return z * np.sqrt(self.variance + self._scores.noise)
         return student.reaches(float(level), *self._tails())
 
     def _tails(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Shares, scales and degrees of freedom of the Student-t's."""
+        """Return shares, scales and degrees of freedom of the Student-t's."""
         assert self._scores.tails is not None
         return self._scores.tails[:, 0], self._scores.tails[:, 1], np.array(self._rule.degrees)
 
     def log_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """The logarithms of a classifier's `interval`, also where a bound itself would round to 0."""
+        """Return the logarithms of a classifier's `interval`, accurate even where a bound itself would round to 0."""
         from scipy.special import log_expit
 
         self._check_classes("probability; ask for interval")
@@ -256,12 +257,12 @@ class Prediction:
         return low, high
 
     def take(self, rows: np.ndarray) -> Prediction:
-        """Of these rows alone."""
+        """Return the prediction of the given rows only."""
         parts: Any = (None if part is None else part[rows] for part in self._scores)
         return replace(self, _scores=Scores(*parts))
 
     def of_full_stream(self, negative_rate: float) -> Prediction:
-        """The same for the full stream, where only this share of the negatives was learned from.
+        """Return the prediction corrected to the full stream, of which the data had only this fraction of negatives.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Marginal
@@ -277,7 +278,7 @@ class Prediction:
         return replace(self, _negative_rate=self._negative_rate * negative_rate)
 
     def of_data_as_learned(self) -> Prediction:
-        """The same for data that lack as many of the negatives as those that were learned from."""
+        """Return the prediction without the correction to the full stream, for data sampled like the training data."""
         return replace(self, _negative_rate=1.0)
 
     def _check_classes(self, what: str) -> None:
@@ -290,7 +291,7 @@ class Prediction:
 
 
 class Weights(NamedTuple):
-    """What a learner believes of some weights.
+    """Means and variances of some weights of a learner.
 
     >>> from bayou.learners import Marginal
     >>> weights = Marginal(n_features=10, prior_variance=4.0).weights_at([3, 7])
@@ -299,14 +300,14 @@ class Weights(NamedTuple):
     """
 
     mean: np.ndarray
-    variance: np.ndarray | None  # None: it has no posterior
+    variance: np.ndarray | None  # None without a posterior
 
     @property
     def sd(self) -> np.ndarray | None:
         return None if self.variance is None else np.sqrt(self.variance)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(low, high): each weight lies between them with posterior probability `level`."""
+        """Return (low, high), which contain each weight with posterior probability `level`."""
         if self.variance is None:
             raise NoPosterior("weights without a posterior have no interval; use a Bayesian learner such as marginal.")
         room = reach(level) * np.sqrt(self.variance)
@@ -314,7 +315,7 @@ class Weights(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One of the learners that a belief is a mixture of: its share, its weights, its intercept (mean, variance)."""
+    """A component of a mixture of learners: its share, its weights, and its intercept (mean, variance)."""
 
     share: float
     weights: Weights
@@ -322,20 +323,20 @@ class Part(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Some weights and the intercept as they add up to a score, and what their variances come from.
+    """Weights and intercept as they add up to a score, and the components of their variances.
 
-    Differences of weights are surer than the weights: parts that are at odds about all weights of a column may agree on
-    their differences. So variances of sums and differences are made part by part.
+    Differences of weights are more certain than the weights: components that disagree about all weights of a column may
+    agree on their differences. So variances of sums and differences are computed component by component.
     """
 
     mean: np.ndarray
     intercept: float
-    parts: Sequence[Part]  # none without a posterior
-    score: Literal["mean", "log_odds"] = "mean"  # what of a `Prediction` they add up to, or nearly so
+    parts: Sequence[Part]  # empty without a posterior
+    score: Literal["mean", "log_odds"] = "mean"  # the attribute of `Prediction` that they (nearly) add up to
 
 
 def reach(level: Any) -> float:
-    """How many standard deviations to either side of its mean hold this share of a normal distribution.
+    """Return z such that a normal variable is within z standard deviations of its mean with probability `level`.
 
     >>> reach(0.95)
     1.959963984540054
@@ -349,7 +350,7 @@ def reach(level: Any) -> float:
 
 
 def _most_aside(level: float) -> float:
-    """The middle part that the probability must lie in for an interval of this level to be in the middle as well."""
+    """Return the level of the central interval that must hold `_sure_score` for the one of `level` to be central."""
     return level / (2.0 - level)
 
 
@@ -360,7 +361,7 @@ def no_posterior(name: str) -> NoPosterior:
 
 
 def corrected(probability: Any, negative_rate: float) -> Any:
-    """Probabilities of the full stream, of which this share of the negatives was learned from: odds times the rate."""
+    """Return probabilities for the full stream, if the data kept this fraction of its negatives: odds times rate."""
     if negative_rate == 1.0:
         return probability
     return probability * negative_rate / (probability * negative_rate + (1.0 - probability))
@@ -376,7 +377,7 @@ def _log_expected_doubt(mean, variance):
 
 @kernel
 def _ends(mean, sd, sure, level, middle, inner):
-    """(low, high) of scores. `middle` and `inner` are the reach of the level and of `_most_aside`."""
+    """Return (low, high) of scores. `middle` and `inner` are the `reach` of the level and of its `_most_aside`."""
     low, high = empty(mean.size, np.float64), empty(mean.size, np.float64)
     for k in range(mean.size):
         near, far = -middle, middle
@@ -391,7 +392,7 @@ def _ends(mean, sd, sure, level, middle, inner):
 
 @kernel
 def _ends_around(z, level):
-    """Between which a standard normal variable lies with this probability, and z < 0 as well, which is far out."""
+    """Return an interval that has probability `level` under a standard normal and contains z < 0, far in the tail."""
     log_tail = links.log_normal_cdf(z) + math.log1p(-0.5 * level)
     below = math.exp(log_tail) + level
     near = links.normal_quantile(log_tail)
@@ -402,7 +403,7 @@ def _ends_around(z, level):
 
 @kernel
 def _hold(link, probability, low, high):
-    """Make probabilities of low and high scores; not even rounding leaves the probability itself outside."""
+    """Convert low and high scores to probabilities, in place, so that they contain `probability` despite rounding."""
     for k in range(probability.size):
         low[k] = min(links.cdf(link, low[k]), probability[k])
         high[k] = max(links.cdf(link, high[k]), probability[k])

@@ -1,9 +1,9 @@
-"""What each learner claims: its `RECORD`, which stands in the learner's own file in `bayou.learners`.
+"""Registry of learners by their records: each module of `bayou.learners` defines the `RECORD` of its learner.
 
 The laws, the estimators, the command and the docs table are driven by the records. There is no list of learners: the
 module `bayou.learners.spike_slab` has the record called "spike-slab" of the class `SpikeSlab`, and is imported when one
-of these names is asked for. A third party adds a learner through an entry point of the group `bayou.learners` that
-names a `Record`.
+of these names is looked up. Other packages add a learner through an entry point of the group `bayou.learners` that
+points to a `Record`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from bayou.core.errors import BadInput
 
-DEFAULT, OF_NUMBERS = "bank", "number-bank"  # the learner of those who name none, and what it is to numbers
-# Those of a comparison that names none: they run on any data.
+DEFAULT, OF_NUMBERS = "bank", "number-bank"  # the default learner, and its counterpart for regression
+# Default learners of a comparison: they run on any data.
 COMPARED, COMPARED_OF_NUMBERS = (DEFAULT, "marginal", "adagrad"), (DEFAULT, "gaussian")
 
 TOY_FEATURES = 8
@@ -27,41 +27,41 @@ TOY_FEATURES = 8
 
 @dataclass(frozen=True)
 class Record:
-    """What the rest of bayou may rely on about a learner.
+    """Properties of a learner that the rest of bayou relies on.
 
     >>> record = find("adagrad")
     >>> record.task, record.posterior, record.load().__name__
     ('binary', False, 'AdaGrad')
     """
 
-    name: str  # as the command line and model files say it
+    name: str  # as in the command line and in model files
     path: str  # "module:class"
-    estimator: str | None  # its scikit-learn face in bayou.estimators
+    estimator: str | None  # its scikit-learn estimator in bayou.estimators
     summary: str
     paper: str
     task: Literal["binary", "multiclass", "regression"] = "binary"
     dtype: Literal["float32", "float64"] = "float32"
     posterior: bool = True  # variance, intervals, sampling
-    linear: bool = True  # the score is sum of mean * value; else the means are a linear picture of it
-    dense: bool = False  # needs a dense feature space, so refuses sizes that do not fit
-    # exact: equal to one learner that saw both streams. approximate: a sound posterior, but not that one.
+    linear: bool = True  # the score is the sum of mean * value; else the means approximate it linearly
+    dense: bool = False  # needs a dense feature space, and rejects sizes that do not fit
+    # exact: equal to one learner that saw both streams; approximate: a valid posterior, but a different one.
     merge: Literal["exact", "approximate", "refused"] = "approximate"
     passes: Literal["single", "multi"] = "single"
     sharding: bool = False  # gains over a base add up: it is a `core.sharding.ShardingLearner`, for `bayou.rounds`
 
     def load(self) -> Any:
-        """The learner's class; imports its module."""
+        """Import the learner's module and return its class."""
         module, _, name = self.path.partition(":")
         return getattr(importlib.import_module(module), name)
 
     def toy(self, parameters: Mapping[str, Any] | None = None, n_features: int = TOY_FEATURES) -> Any:
-        """Return a small learner that has learned nothing, to try kernels on: with these parameters, or the usual ones.
+        """Return a small untrained learner to try kernels on, with these parameters or the defaults.
 
         >>> find("marginal").toy({"link": "probit"}).parameters["link"]
         'probit'
         """
         chosen = {"dtype": self.dtype} | dict(parameters or {}) | {"n_features": n_features}
-        if "classes" in chosen:  # of a learner that has met none yet
+        if "classes" in chosen:  # a learner may not have seen any yet
             chosen["classes"] = [0, 1]
         return self.load()(**chosen)
 
@@ -71,14 +71,14 @@ class Record:
 
 
 def find(name: str) -> Record:
-    """The record called `name`, or a sentence that lists the names there are.
+    """Return the record called `name`; raise BadInput that lists all names if there is none.
 
     >>> find("bank").estimator
     'BankClassifier'
     """
     if not isinstance(name, str):
         raise BadInput(f"a learner is called by its name, such as 'bank', not by {type(name).__name__}.")
-    record = _own(name)  # our own names need no look at what else is installed
+    record = _own(name)  # our own names need no search of installed packages
     if record is not None and record.name == name:
         return record
     known = records()
@@ -91,7 +91,7 @@ def find(name: str) -> Record:
 
 
 def by_class(name: str) -> Record | None:
-    """The record whose learner's class is called `name`, our own first."""
+    """Return the record whose learner's class is called `name`, our own first; None if there is none."""
     record = _own(name)
     if record is not None and record.class_name == name:
         return record
@@ -99,22 +99,22 @@ def by_class(name: str) -> Record | None:
 
 
 def by_estimator(name: str) -> Record | None:
-    """Our own record whose estimator is called `name`."""
+    """Return our own record whose estimator is called `name`; None if there is none."""
     learner = name.removesuffix("Classifier").removesuffix("Regressor")
-    # What a learner of classes is to numbers has a module of its own.
+    # The counterpart of a classifier for regression has a module of its own.
     found = (_own(module) for module in (learner, f"number_{learner}"))
     return next((record for record in found if record is not None and record.estimator == name), None)
 
 
 def own_records() -> list[Record]:
-    """bayou's own: the default first, then by name. Imports every learner's module."""
+    """Return bayou's own records: the default first, then by name. Imports every learner's module."""
     found = [record for record in map(_own, _modules()) if record is not None]
     return sorted(found, key=lambda record: (record.name != DEFAULT, record.name))
 
 
 @cache
 def records() -> dict[str, Record]:
-    """Every learner there is, by name: bayou's own, then those of installed entry points.
+    """Return the records of all learners by name: bayou's own, then those of installed entry points.
 
     >>> {"bank", "marginal", "spike-slab"} <= records().keys()
     True
@@ -127,7 +127,7 @@ def records() -> dict[str, Record]:
             record = entry.load()
             if not isinstance(record, Record):
                 raise TypeError("it is not a bayou.registry.Record")
-        except Exception as error:  # whatever another package does wrong, ours must go on
+        except Exception as error:  # errors of another package must not break this one
             warnings.warn(f"the learner {entry.name!r} ({entry.value}) cannot be loaded: {error}.", stacklevel=2)
         else:
             found.setdefault(record.name, record)
@@ -136,7 +136,7 @@ def records() -> dict[str, Record]:
 
 @cache
 def _own(name: str) -> Record | None:
-    """The record of the module in `bayou.learners` that is called so, but for case, hyphens and underscores."""
+    """Return the record of the module in `bayou.learners` of that name, up to case, hyphens and underscores."""
     module = _modules().get(_folded(name))
     record = module and getattr(importlib.import_module(module), "RECORD", None)
     return record or None
@@ -144,7 +144,7 @@ def _own(name: str) -> Record | None:
 
 @cache
 def _modules() -> dict[str, str]:
-    """The modules of `bayou.learners` by their folded names."""
+    """Return the modules of `bayou.learners` by their names without case, hyphens and underscores."""
     package = importlib.import_module("bayou.learners")
     return {_folded(place.name): f"bayou.learners.{place.name}" for place in pkgutil.iter_modules(package.__path__)}
 
@@ -154,7 +154,7 @@ def _folded(name: str) -> str:
 
 
 def as_table() -> str:
-    """bayou's own learners as a Markdown table, for the docs."""
+    """Return bayou's own learners as a Markdown table, for the docs."""
     head = "| learner | class | estimator | what it is | task | posterior | merge | passes | state | paper |"
     rows = [head, "|" + "---|" * (head.count("|") - 1)]
     rows += [

@@ -1,4 +1,4 @@
-"""Learners that can be trained in shards: what `bayou.rounds` asks of them, and what they must add."""
+"""Learners that can be trained in shards: the interface for `bayou.rounds`, and the hooks of learners."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 
-# Features that are worked on at a time.
+# Features that are processed at a time.
 CHUNK_FEATURES = 1 << 16
 
 Rows = Mapping[str, np.ndarray]
 
 
 class BaseState(NamedTuple):
-    """A learner as it was before it learned a shard, but for the tables with a row for each feature.
+    """State of a learner before it learned a shard, without the tables that have a row for each feature.
 
     Attributes:
         arrays: all other arrays, by name.
-        examples: how many it had learned.
-        negative_label: how its stream writes a negative label, -1 or 0; None before the first.
+        examples: number of examples learned.
+        negative_label: the negative label of its stream, -1 or 0; None before the first.
     """
 
     arrays: Rows
@@ -32,13 +32,13 @@ class BaseState(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What one shard has gained over its base, or several in sum.
+    """Gain of one shard over its base, or the sum over several shards.
 
     Attributes:
-        features: ascending; behind the last feature, the rows of whatever else is kept in a table.
-        numbers: a row for each of them.
-        apart: what was gained besides, the number of examples, and the number of shards that learned any.
-        n_shards: how many shards have seen each feature; of one shard, 1.
+        features: ascending indices; those beyond the last feature are rows of other tables.
+        numbers: the gain of each of them, one row per entry of `features`.
+        apart: all other gains, then the number of examples, and the number of shards that learned any.
+        n_shards: number of shards that have seen each feature; 1 for a single shard.
     """
 
     features: np.ndarray
@@ -48,16 +48,16 @@ class Gain(NamedTuple):
 
 
 class ShardingLearner(Learner):
-    """Base of learners that can be trained in shards by `bayou.rounds`; their records say `sharding=True`."""
+    """Base class of learners that `bayou.rounds` can train in shards; their records have `sharding=True`."""
 
     @property
     def sharding(self) -> Sharding:
-        """What this learner does as a shard, or as the base of some."""
+        """The operations on this learner as a shard, or as the base of shards."""
         raise NotImplementedError
 
 
 class Sharding:
-    """A learner as a shard, or as the base of some: what it gains over its base, and how gains are joined.
+    """Operations on a learner as a shard, or as the base of shards: computing gains over a base, and joining them.
 
     Gains over a common base are additive, and are computed for blocks of features so that no full table is held in
     float64.
@@ -69,27 +69,27 @@ class Sharding:
     # --- hooks ----------------------------------------------------------------------------------------------------
 
     def _learn_part(self, batch: Batch, shard: bool) -> None:
-        """Learn rows, but for what is learned afresh when the parts are one again: in sequence, or as a shard."""
+        """Learn a batch, in sequence or as a shard, except for what is relearned after the shards are joined."""
         self.learner.learn(batch)
 
     def _come_together(self) -> None:
-        """Do what follows when the gains of all shards were joined."""
+        """Finish a join, after the gains of all shards were added."""
 
     @property
     def _n_places(self) -> int:
-        """The number of rows that gains may have: of features, and behind them of what else is kept in a table."""
+        """Maximum number of rows of a gain: the features, and after them the rows of other tables."""
         return self.learner._n_features
 
     def _places_changed(self, base: Rows) -> np.ndarray:
-        """Return the rows behind the features that have changed since the other arrays were `base`."""
+        """Return the rows of other tables (after the features) that have changed since `base`."""
         return np.empty(0, np.int64)
 
     def _gain_of_places(self, base: Rows, places: np.ndarray, width: int) -> np.ndarray:
-        """Return the gain of these rows, each of this width."""
+        """Return the gain of these rows of other tables over `base`, with `width` columns."""
         raise NotImplementedError
 
     def _changed_since(self, base: Any) -> np.ndarray:
-        """Return the features whose state differs from that of `base`, from which this learner grew."""
+        """Return the features whose state differs from `base`, from which this learner was trained."""
         raise NotImplementedError
 
     def _gain_at(self, base: Rows, features: np.ndarray) -> np.ndarray:
@@ -97,31 +97,31 @@ class Sharding:
         raise NotImplementedError
 
     def _gain_apart(self, base: Rows) -> np.ndarray:
-        """Return what was gained besides, since the other arrays were `base`."""
+        """Return the gain of everything else over the arrays `base`."""
         raise NotImplementedError
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        """Learn the sum of what `parts` shards, with rows of that weight, have gained besides; before all else."""
+        """Add the other gains, summed over `parts` shards with rows of that weight. Called before `_join_at`."""
         raise NotImplementedError
 
     def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
-        """Learn the summed gains of some features, each seen by `met` shards."""
+        """Add the summed gains of some features, each seen by `met` shards."""
         raise NotImplementedError
 
     def _discount(self, share: float) -> None:
-        """Reduce what is known to a fraction."""
+        """Reduce the evidence to the fraction `share`."""
         raise NotImplementedError
 
-    # --- what rounds call -----------------------------------------------------------------------------------------
+    # --- interface for rounds -------------------------------------------------------------------------------------
 
     def learn_part(self, batch: Batch, weight: float) -> None:
-        """Learn examples, each counted `weight` times, but for what is learned afresh in the end."""
+        """Learn a batch with row weights multiplied by `weight`, except for what is relearned after the join."""
         if weight != 1:
             batch = batch.with_labels(batch.labels, batch.each_weight() * weight)
         self._learn_part(batch, shard=weight != 1)
 
     def base_state(self) -> BaseState:
-        """Return a copy of what this learner is now, but for the tables with a row for each feature."""
+        """Return a copy of the present state, without the tables that have a row for each feature."""
         arrays = {name: array.copy() for name, array in self._other_arrays().items()}
         return BaseState(arrays, self.learner._examples, self.learner._negative)
 
@@ -130,12 +130,12 @@ class Sharding:
         return {name: array for name, array in self.learner._arrays().items() if name not in of_features}
 
     def rows_at(self, features: Any) -> Rows:
-        """Return a copy of the rows of some features in the tables that have one for each."""
+        """Return a copy of the rows of some features in the per-feature tables."""
         arrays = self.learner._arrays()
         return {name: arrays[name][features] for name in arrays if name in self.learner._per_feature}
 
     def go_back(self, base: BaseState, changed: Iterable[tuple[np.ndarray, Rows]]) -> None:
-        """Become what this learner was: `changed` are all features that have changed, and their rows."""
+        """Restore an earlier state: `changed` yields all features that have changed, with their earlier rows."""
         arrays = self.learner._arrays()
         for name, array in base.arrays.items():
             arrays[name][:] = array
@@ -145,18 +145,18 @@ class Sharding:
         self.learner._examples, self.learner._negative = base.examples, base.negative_label
 
     def thaw(self) -> None:
-        """Let a snapshot learn; its owner must be the only one that has it."""
+        """Let a snapshot learn again; nothing else may use it."""
         self.learner._frozen = False
 
     def gain_over(self, base: ShardingLearner) -> Gain:
-        """Return the gain over `base`, from which this learner grew. Raise BadModel if it did not."""
+        """Return the gain over `base`, from which this learner was trained. Raise BadModel if it was not."""
         self.learner._check_alike(base)
         features, before = self._changed_since(base), base.sharding
         state = BaseState(before._other_arrays(), base.examples, base.negative_label)
         return self.gain_since(state, features, lambda cut: before.rows_at(features[cut]))
 
     def gain_since(self, base: BaseState, features: np.ndarray, rows: Callable[[slice], Rows]) -> Gain:
-        """Return the gain of some features over `base`, in which `rows` returns the rows of a slice of them."""
+        """Return the gain of some features over `base`; `rows` returns the base's rows of a slice of `features`."""
         more = self.learner._examples - base.examples
         apart = np.append(self._gain_apart(base.arrays), [more, more > 0])
         cuts = _feature_chunks(len(features))
@@ -167,10 +167,10 @@ class Sharding:
         return Gain(features, np.concatenate(numbers), apart)
 
     def join(self, gain: Gain, weight: float, named: np.ndarray, names: list[bytes]) -> None:
-        """Learn the summed gain of shards whose rows had that weight, and the names of the features `named`.
+        """Add the summed gain of shards whose rows had that weight, and the names of the features `named`.
 
         Raises:
-            BadInput: if the gain is not one over this learner; then nothing is learned.
+            BadInput: if the gain does not fit this learner; then nothing is changed.
         """
         self.learner._check_learns()
         features, numbers, apart, n_shards = gain
@@ -194,7 +194,7 @@ class Sharding:
                 self.learner.extras.names.put(named, names)
 
     def discount(self, share: float) -> None:
-        """Reduce what is known to a fraction."""
+        """Reduce the evidence to the fraction `share`."""
         with self.learner._lock:
             self._discount(share)
 

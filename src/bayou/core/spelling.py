@@ -1,8 +1,8 @@
-"""How messages spell options: as flags for who typed the command, as keywords for everyone else.
+"""Spelling of options in messages: flags for users of the command, keyword arguments for all others.
 
-A sentence that names an option says `option("label_above")`: it is read as `--label-above` in a terminal and as
-`label_above=` in Python. What is right depends on how the process was entered, not on the thread that finds something
-wrong, so that it is a matter of the process: the command says `as_flags` for as long as it runs.
+A message that names an option uses `option("label_above")`, which gives `--label-above` in a terminal and
+`label_above=` in Python. The spelling depends on how the process was started, not on the thread that finds an error, so
+it is global to the process: the command enters `as_flags` while it runs.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# What the command calls otherwise.
+# Options that have another name in the command.
 _FLAGS = {"settings": "set", "learners": "learner"}
 _as_flags = False
 
 
 @contextmanager
 def as_flags(flags: bool = True) -> Iterator[None]:
-    """Spell options as the command does while this lasts."""
+    """Spell options as flags inside the block (or as keywords, if `flags` is False)."""
     global _as_flags
     before, _as_flags = _as_flags, flags
     try:
@@ -29,12 +29,12 @@ def as_flags(flags: bool = True) -> Iterator[None]:
 
 
 def flags_are_spoken() -> bool:
-    """Return whether options are spelled as flags: what a process that works for this one has to know."""
+    """Return whether options are spelled as flags, to pass the setting on to worker processes."""
     return _as_flags
 
 
 def option(name: str, value: Any = None) -> str:
-    """Spell an option, alone or with a value (a list: several), as whoever reads the message would write it.
+    """Return an option, alone or with a value (a list: several values), as the reader of the message writes it.
 
     >>> option("resume"), option("task", "regression"), option("bits", 12), option("positive", "NAME")
     ('resume=', "task='regression'", 'bits=12', 'positive=NAME')
@@ -51,5 +51,5 @@ def option(name: str, value: Any = None) -> str:
 
 
 def setting(name: str, value: Any) -> str:
-    """Spell a parameter of a learner that is set: `--set name=value`, or `settings={'name': value}`."""
+    """Return a learner parameter with its value: `--set name=value`, or `settings={'name': value}`."""
     return option("settings", f"{name}={value}" if _as_flags else {name: value})

@@ -1,4 +1,4 @@
-"""A learner as a header and arrays: for files, copies, pickles, and back."""
+"""Conversion of learners to a header and arrays, and back: for files, copies and pickles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Stored:
-    """The part of a `Learner` that turns it into what a file holds, and makes it again of that."""
+    """Base class of `Learner` that converts it to the content of a model file, and back."""
 
     name: ClassVar[str]
     _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
@@ -31,34 +31,34 @@ class Stored:
     _negative: int | None
     _frozen: bool
     _lock: Guard
-    _pages: Pages | None = None  # those of the tables with a row for each feature
+    _pages: Pages | None = None  # memory pages of the per-feature tables
 
     def _arrays(self) -> dict[str, np.ndarray]:
         raise NotImplementedError
 
     def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        """Where arrays grow with the data: be of the size of those that are about to be put back."""
+        """Resize arrays that grow with the data to these shapes, before their content is restored."""
 
     def touch(self, rows: np.ndarray | None) -> None:
-        """Prepare the memory of some features' rows, or of all, which are about to be written: choose their pages."""
+        """Prepare the memory pages of some features' rows, or of all (None), which are about to be written."""
         if self._pages is None:
-            in_rows = isinstance(type(self)._per_feature, tuple)  # rows are features, and not numbered otherwise
+            in_rows = isinstance(type(self)._per_feature, tuple)  # row k is feature k
             arrays = self._arrays() if in_rows else {}
             self._pages = Pages(arrays[name] for name in self._per_feature if name in arrays)
         if self._pages.undecided:
             self._pages.touch(rows)
 
     def _check_state(self) -> None:
-        """Look at what was put back, where kernels could stray because of it."""
+        """Raise BadModel if restored arrays could make kernels access memory out of bounds."""
 
     @classmethod
     def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return parameters as files have them, which mean the same whatever comes to be the default."""
+        """Return parameters as stored in files, where their meaning does not depend on later defaults."""
         return parameters
 
     @classmethod
     def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of which `_written` made these."""
+        """Return the parameters from the result of `_written`."""
         return parameters
 
     def to_bytes(self) -> bytes:
@@ -67,14 +67,14 @@ class Stored:
             return model_file.to_bytes(*self.saved())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything into one file. `bayou.load` gives back a learner that goes on bit for bit."""
+        """Write the model to one file. `bayou.load` returns a learner that continues bit for bit."""
         path = checks.path("path", path)
         with self._lock:
             header, arrays = self.saved()
             model_file.write(path, header, arrays)
 
     def saved(self, extras: Extras | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return header and arrays as a model file has them, with these extras or its own. The state is not copied."""
+        """Return header and arrays for a model file, with these extras or its own. The state is not copied."""
         extras = self.extras if extras is None else extras
         plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
         header = {
@@ -91,7 +91,7 @@ class Stored:
 
     @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.Packed]) -> Self:
-        """Return the learner of which `saved` gave header and arrays. Raise BadModel if they do not fit together."""
+        """Return a learner from the result of `saved`. Raise BadModel if header and arrays do not fit together."""
 
         def under(prefix: str) -> dict[str, np.ndarray]:
             return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
@@ -104,7 +104,7 @@ class Stored:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
             if name in learner._per_feature:
                 learner.touch(arrays[name].rows)
-            # Rows that are still as the prior says are left alone, so that their memory is never touched.
+            # Rows that still equal the prior are skipped, so that their memory is never touched.
             for rows, block in arrays[name].blocks():
                 if not np.isfinite(block).all():
                     raise BadModel(f"the model's array {name!r} holds numbers that are not finite.")
@@ -141,14 +141,14 @@ class Stored:
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
             header, arrays = self.saved()
-            # What is pickled is read later, when the lock is gone: a dense array must be a copy by then.
+            # Pickle reads the arrays after the lock is released, so dense ones must be copies.
             packed = {name: model_file.packed(array) for name, array in arrays.items()}
             copies = {k: p._replace(kept=p.kept.copy()) if p.rows is None else p for k, p in packed.items()}
             return _unpickled, (type(self), header, copies, self._frozen)
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
-    """The learner that `save` wrote to `path`; it goes on learning, bit for bit as if it had never been saved.
+    """Return the learner that `save` wrote to `path`. It continues bit for bit as if it had never been saved.
 
     >>> import tempfile
     >>> from bayou import Batch

@@ -1,6 +1,6 @@
-"""Mixtures of Student-t distributions around 0: how probable is an error, how far do errors reach?
+"""Mixtures of Student-t distributions around 0: densities, probabilities and quantiles of errors.
 
-Of each row there are shares w_k and scales s_k, of each part its degrees of freedom nu_k, a whole number:
+Each row has shares w_k and scales s_k, and each component k has integer degrees of freedom nu_k:
 
     P(|e| <= a) = sum w_k P(|T_k| <= a / s_k)
 """
@@ -17,7 +17,7 @@ from bayou.kernels.room import empty
 
 @kernel
 def within(t, degrees):
-    """P(|T| <= t) of a Student-t with a whole number of degrees of freedom.
+    """Return P(|T| <= t) for a Student-t with integer degrees of freedom.
 
     >>> round(within(1.0, 1), 3), round(within(2.0, 2), 4)
     (0.5, 0.8165)
@@ -34,7 +34,7 @@ def within(t, degrees):
 
 @kernel
 def log_peaks(degrees):
-    """The logarithm of the density at 0 of a Student-t, for each of some degrees of freedom."""
+    """Return the log density at 0 of a Student-t, for each of the degrees of freedom."""
     found = empty(degrees.size, np.float64)
     for k in range(degrees.size):
         nu = degrees[k]
@@ -43,21 +43,21 @@ def log_peaks(degrees):
 
 
 def log_densities(errors: np.ndarray, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """The logarithm of the density of each error."""
+    """Return the log density of each error."""
     found = np.empty(len(errors))
     _log_densities(errors, shares, scales, degrees, found)
     return found
 
 
 def nearer(errors: np.ndarray, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """P(|e| <= |error|) of each error."""
+    """Return P(|e| <= |error|) for each error."""
     found = np.empty(len(errors))
     _nearer(errors, shares, scales, degrees, found)
     return found
 
 
 def reaches(level: float, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """How far errors reach with probability `level`: a of P(|e| <= a) = level, for each row."""
+    """Return the a with P(|e| <= a) = level for each row."""
     from scipy.special import stdtrit
 
     found = np.empty(len(shares))
@@ -92,8 +92,10 @@ def _nearer(errors, shares, scales, degrees, found):
 
 @kernel
 def _reaches(level, shares, scales, degrees, single, found):
-    """`single` has the same of each part alone, at a scale of 1; the answer lies between the least and the largest of
-    these. Where Newton's steps leave that, it is halved.
+    """Fill `found` with the a of `reaches`, by Newton's method with bisection when a step leaves the bracket.
+
+    `single` has the a of each component alone, at a scale of 1. Times the scales, the smallest and the largest of these
+    bracket the solution.
     """
     peaks = np.exp(log_peaks(degrees))
     for row in range(found.size):

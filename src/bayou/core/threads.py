@@ -1,4 +1,4 @@
-"""Threads that learners work in besides their caller's. A process that was forked has none, and makes its own."""
+"""Threads that learners use besides the caller's. A forked process starts its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, Self
 
-# So many work at once even on fewer cores: of three tasks on two cores none waits for another to end.
+# Minimum number of workers, even with fewer cores: with three tasks on two cores none waits for another to end.
 LEAST_WORKERS = 3
-# By how much threads are nicer that give way.
+# Increment of the nice value of threads that give way.
 NICER = 5
 
 _here = threading.local()
@@ -21,9 +21,9 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def give_way() -> None:
-    """Have the present thread, which works for another, take no core from it: where cores are few, that one would wait.
+    """Lower the priority of the current thread, so that it takes no core from the thread it works for.
 
-    Only Linux has a priority for each thread.
+    Does nothing except on Linux, where each thread has its own priority.
     """
     if sys.platform == "linux":
         here = threading.get_native_id()
@@ -32,7 +32,7 @@ def give_way() -> None:
 
 
 class _AtOnce(Executor):
-    """Does what it is given before it answers."""
+    """Executor that runs each task in `submit`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -42,7 +42,7 @@ class _AtOnce(Executor):
 
 @contextmanager
 def accompanied() -> Iterator[None]:
-    """Within, threads that read and write work beside the present one."""
+    """Declare that reader and writer threads run beside the current one while the block lasts."""
     before, _here.accompanied = getattr(_here, "accompanied", False), True
     try:
         yield
@@ -51,9 +51,9 @@ def accompanied() -> Iterator[None]:
 
 
 def follower() -> Executor:
-    """A thread of the present one's own, in which what follows can be done in order.
+    """Return an executor for deferred work of the current thread: one thread of its own, which runs tasks in order.
 
-    Where several threads are at work, there is no core left for it: then it is done at once.
+    If several threads are at work and no core is free, return an executor that runs tasks at once.
     """
     crowded = getattr(_here, "accompanied", False) and _cores() <= LEAST_WORKERS
     if getattr(_here, "one_of_many", False) or crowded:
@@ -64,10 +64,10 @@ def follower() -> Executor:
 
 
 class InTurn:
-    """Work that a thread of its own does, in order, while whoever brings it goes on.
+    """Executor with one thread, which runs tasks in order while the caller goes on.
 
-    No more than `most` wait for it. What fails there is raised by a later `do`, or by `wait`. Behind the `with` all is
-    done.
+    At most `most` tasks are pending; `do` waits for a free place. An error in a task is raised by a later `do`, or by
+    `wait`. Leaving the `with` block waits for all tasks.
 
     >>> done = []
     >>> with InTurn("counting", most=2) as turn:
@@ -108,12 +108,12 @@ class InTurn:
             self._work.put((work, *args))
 
     def wait(self) -> None:
-        """Until all is done that was brought so far."""
+        """Wait until all tasks given so far are done, and raise the first error of a task."""
         self.rest()
         self._raise()
 
     def rest(self) -> None:
-        """`wait`, but errors are left to those who bring work."""
+        """Wait until all tasks given so far are done; errors are left to a later `do` or `wait`."""
         done = threading.Event()
         self._room.acquire()
         with self._bringing:
@@ -132,7 +132,7 @@ class InTurn:
                 work[0](*work[1:])
             except BaseException as error:
                 self._error = self._error or error
-            del work  # and what it holds
+            del work  # release its arguments
             self._room.release()
 
     def _raise(self) -> None:
@@ -142,7 +142,7 @@ class InTurn:
 
 
 class Together:
-    """Work for a turn that is brought all at once, with `bring`: handing over costs the same, be it much or little.
+    """Tasks for an `InTurn` that `bring` hands over as one, since the cost of a handover does not depend on the work.
 
     >>> done = []
     >>> with InTurn("later", most=2) as turn:
@@ -167,7 +167,7 @@ class Together:
             self._turn.do(_do_all, work)
 
     def rest(self) -> None:
-        """Until all of it is done, and what was brought before."""
+        """Hand over the tasks, and wait until these and all earlier ones are done."""
         self.bring()
         self._turn.rest()
 
@@ -178,7 +178,7 @@ def _do_all(work: Sequence[tuple[Any, ...]]) -> None:
 
 
 class Guard:
-    """The lock of what may leave work to be done behind: whoever takes it waits for that work.
+    """Reentrant lock that drains deferred work: `acquire` returns once the work left by the last holder is done.
 
     >>> guard, done = Guard(), []
     >>> with InTurn("later", most=2) as turn:
@@ -211,7 +211,7 @@ class Guard:
 
     @contextmanager
     def ahead(self, behind: InTurn | None) -> Iterator[None]:
-        """Take it without waiting for what is done `behind`, and leave more of that; None: as everyone takes it."""
+        """Hold the lock without waiting for work in `behind`, and possibly leave more there; None: leave none."""
         with self._lock:
             if self._behind is not behind and self._behind is not None:
                 self._behind.rest()
@@ -222,14 +222,14 @@ class Guard:
 
 
 def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:
-    """Do all of the work, `apart` in several threads; nothing may depend on the order. The first error is raised.
+    """Run all tasks, in several threads if `apart`, in any order, and raise the first error.
 
     >>> done = []
     >>> all_done([lambda: done.append(1), lambda: done.append(2)], apart=True)
     >>> sorted(done)
     [1, 2]
     """
-    # One of those threads must not wait for them: there might be none left to do its work.
+    # A worker must not wait for other workers: none might be left to run its tasks.
     if not apart or len(work) < 2 or _cores() < 2 or getattr(_here, "one_of_many", False):
         for task in work:
             task()
@@ -237,7 +237,7 @@ def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:
     futures = [_workers().submit(task) for task in work]
     try:
         wait(futures)
-    finally:  # also when interrupted: whoever called owns the arrays that they write into
+    finally:  # also when interrupted: the tasks write into arrays of the caller
         wait(futures)
     for future in futures:
         future.result()

@@ -1,4 +1,4 @@
-"""What a learner refuses: batches that do not fit it, values that would overflow its state, labels that say nothing."""
+"""Validation of batches for a learner: feature range, values that would overflow its state, and labels."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bayou.core.batch import Batch, check_is_batch
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 
-# What weight^2 * value^2 * variance, summed over a row, may reach: far enough from overflow for every kernel.
+# Upper bound of weight^2 * value^2 * variance summed over a row: far enough from overflow for every kernel.
 LIMIT = {"float32": 1e30, "float64": 1e150}
-# How large the numbers that a regressor predicts may be: their square, a noise variance, times a prior variance is
-# still one that the state can show.
+# Largest absolute label of a regressor: its square, a noise variance, times a prior variance must not overflow in the
+# state.
 LARGEST_TARGET = {"float32": 1e10, "float64": 1e75}
 
 
 def check_batch(batch: Batch, n_features: int, dtype: str, widest: float, learn: bool) -> None:
-    """Refuse a batch that a learner with this state cannot take; `widest` is its largest variance, at least 1."""
+    """Raise BadInput if a batch does not fit a learner; `widest` is its largest variance, at least 1."""
     check_is_batch(batch)
     if batch.max_index >= n_features and (wrong := batch.indices >= n_features).any():
         k = int(wrong.argmax())
@@ -35,9 +35,9 @@ def check_batch(batch: Batch, n_features: int, dtype: str, widest: float, learn:
 
 
 def _check_sizes(batch: Batch, dtype: str, widest: float, learn: bool) -> None:
-    """Refuse values and weights that are too large, each row by its own length and weight.
+    """Raise BadInput if values or weights are too large, judging each row by its own length and weight.
 
-    Which rows are refused must not depend on the rows beside them: how a stream is cut into batches is no matter.
+    Whether a row is rejected must not depend on other rows, or on how a stream is cut into batches.
     """
     lengths = np.diff(batch.indptr)
     heavy = np.maximum(batch.weights, 1.0) if learn and batch.weights is not None else np.ones(len(batch))
@@ -56,7 +56,7 @@ def _check_sizes(batch: Batch, dtype: str, widest: float, learn: bool) -> None:
 
 
 def numbers_of(labels: np.ndarray, dtype: str) -> np.ndarray:
-    """Labels that are numbers to be predicted."""
+    """Return the labels for regression; raise BadInput if one is not finite or too large."""
     most = LARGEST_TARGET[dtype]
     if not (fine := np.abs(labels) <= most).all():
         row = int(fine.argmin())
@@ -72,9 +72,9 @@ def numbers_of(labels: np.ndarray, dtype: str) -> np.ndarray:
 def signs_of(
     labels: np.ndarray, weights: np.ndarray, dtype: str, negative: int | None
 ) -> tuple[np.ndarray, int | None]:
-    """Labels as +1 and -1, and how this stream writes the negative ones; rows of weight 0 do not tell.
+    """Return labels as +1 and -1, and the stream's negative label, which rows of weight 0 do not determine.
 
-    `negative` is how the stream wrote them so far.
+    `negative` is the stream's negative label so far. Raises BadInput for other labels, and for two negative ones.
     """
     signs = np.empty(len(labels), dtype)
     zeros, minus, bad = _read_labels(labels, weights, signs)
@@ -92,7 +92,7 @@ def _or_wider(dtype: str) -> str:
 
 @kernel
 def _read_labels(labels, weights, signs):
-    """Fill signs; (any 0, any -1, the first row with another label or -1). No branches: labels are hard to guess."""
+    """Fill `signs`; return (any 0, any -1, the first row with another label or -1). Branch-free, for speed."""
     known = 0
     zeros = 0
     minus = 0
@@ -112,7 +112,7 @@ def _read_labels(labels, weights, signs):
 
 
 def feature_numbers(features: Any, n_features: int) -> np.ndarray:
-    """Features that somebody asks for by their numbers, as an array."""
+    """Return requested feature indices as an array; raise BadInput if one is out of range."""
     numbers = as_array(features, "features")
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)

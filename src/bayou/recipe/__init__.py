@@ -1,1 +1,1 @@
-"""Recipe: how a raw row becomes an example; its names, numbers, hashes, groups, crosses and labels."""
+"""Recipes, which turn raw rows into examples: feature names, numbering, hashing, groups, crosses and labels."""

@@ -1,17 +1,17 @@
-"""Crosses: features that stand for several others at once. Their value is the product of the others' values.
+"""Crosses: features that combine several others. Their value is the product of the others' values.
 
-A recipe has them by names (`cross`), and by first letters, as Vowpal Wabbit has them (`interactions`).
+A recipe specifies them by names (`cross`), or by first letters as Vowpal Wabbit does (`interactions`).
 
-cross           ("user", "ad"), ("user", "*"), ("user", "ad", "hour"): two or three columns or namespaces by their
-                names; "*" is every other one
-interactions    "ab", "abc", "::": all features whose namespace or column begins with a, times all with b; ":" is
-                any letter. Two letters are VW's -q, three its --cubic, any number its --interactions
-    ranges          ("a", 1, 10): features 1 to 10 of svmlight data are a namespace, a. Those in no range are one
-                    without a name
+    cross           ("user", "ad"), ("user", "*"), ("user", "ad", "hour"): two or three columns or namespaces by their
+                    names; "*" is every other one
+    interactions    "ab", "abc", "::": all features whose namespace or column begins with a, times all with b; ":" is
+                    any letter. Two letters are VW's -q, three its --cubic, any number its --interactions
+    ranges          ("a", 1, 10): features 1 to 10 of svmlight data form the namespace a. Features in no range form
+                    one without a name
 
-A cross's hash is made of those of its features by `hashing.cross`, one after the other (`hashing.cross64` of ids); in
-its name `feature_names.AND` stands between theirs. Kernels that put crosses into rows stand with their formats
-(`sources.table.assembly`, `sources.formats.vw`, `sources.rows`); which crosses there are is decided here.
+The hash of a cross is computed from those of its features by `hashing.cross`, one after the other (from ids, by
+`hashing.cross64`); its name is theirs, joined by `feature_names.AND`. This module decides which crosses there are; the
+kernels that add them to rows belong to the formats (`sources.table.assembly`, `sources.formats.vw`, `sources.rows`).
 """
 
 from __future__ import annotations
@@ -29,23 +29,22 @@ if TYPE_CHECKING:
     from bayou.recipe.recipe import Recipe
 
 ANY, ANY_LETTER = "*", ":"
-# How many features one is made of at most.
+# Maximum number of features in a cross: by letters, and by names.
 MOST_PARTS, MOST_NAMED = 8, 3
-# How many crosses a row may have: it may not grow beyond all bounds.
+# Maximum number of crosses in a row, to bound its length.
 MAX_ROW_CROSSES = 1 << 16
-# Columns of these roles give no features that could be crossed.
+# Roles of columns without features to cross.
 _FEATURELESS = ("label", "weight", "ignored", "id")
-# Said to whoever asks for lanes of pairs of anything else.
 
 
 def no_lanes() -> str:
-    """What to say where somebody asks for lanes of pairs that a learner has not."""
+    """Return the error message for pair lanes requested of a learner that has none."""
     how = f"{option('cross')} and {option('interactions')}"
     return f"lanes of pairs are for two classes; with several, or numbers, {how} make features of pairs."
 
 
 def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
-    """Two or three names each, each cross once."""
+    """Return the crosses as tuples of two or three names, without repetitions; raise BadInput if one is invalid."""
     found = []
     for cross in several("cross", value, "pairs of names"):
         names = () if isinstance(cross, str) else tuple(several("cross", cross, "pairs of names"))
@@ -63,7 +62,7 @@ def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def checked_interactions(value: Any) -> tuple[str, ...]:
-    """First letters, two to MOST_PARTS at a time."""
+    """Return interactions of two to MOST_PARTS first letters, without repetitions; raise BadInput if invalid."""
     found = texts("interactions", value, "a list of first letters such as 'ab'")
     for letters in found:
         if not 2 <= len(letters) <= MOST_PARTS or not (letters.isascii() and letters.isprintable()):
@@ -77,7 +76,7 @@ def checked_interactions(value: Any) -> tuple[str, ...]:
 
 
 def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], ...]:
-    """Names, each with its first and last feature, in the order of those; no feature is in two."""
+    """Return the ranges (name, first, last) sorted by first feature; raise BadInput if two overlap."""
     found = []
     for some in several("ranges", value, "names with their first and last features"):
         parts = () if isinstance(some, str) else several("ranges", some, "a name, a first and a last feature")
@@ -99,7 +98,7 @@ def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], .
 
 
 def check_ranges(recipe: Recipe) -> None:
-    """Whether ranges and crosses of a recipe fit together, and its kind of data."""
+    """Raise BadInput if the ranges of a recipe do not fit its crosses or its kind of data."""
     if recipe.kind != "svmlight":
         if recipe.ranges:
             raise BadInput(f"ranges are of svmlight's numbered features; {recipe.kind} data have names.")
@@ -118,7 +117,7 @@ def check_ranges(recipe: Recipe) -> None:
 
 
 def check_letter(name: str) -> None:
-    """What `ignore` names in VW text."""
+    """Raise BadInput if a name in `ignore` is not a single letter, as VW text requires."""
     if len(name) != 1 or not name.isascii():
         raise BadInput(
             f"ignore is {name!r}, but in VW text it takes first letters of namespaces, one each: {name[:1]} leaves out "
@@ -127,10 +126,10 @@ def check_letter(name: str) -> None:
 
 
 def written_out(interactions: Sequence[str], letters: Iterable[str]) -> list[str]:
-    """The interactions of data with these first letters, without colons, as Vowpal Wabbit 9 has them.
+    """Return the interactions of data with these first letters, colons expanded, as Vowpal Wabbit 9 does.
 
-    What says the same in another order is there once, as what comes first by the order of characters; colons count as
-    one of them before they are written out, and as letters afterwards.
+    Of terms that differ only in order, the alphabetically first is kept. This is done before colons are expanded, with
+    the colon as a character of its own, and again afterwards.
 
     >>> written_out(["ba", "::"], "ab"), written_out(["cb:"], "abc")
     (['aa', 'ab', 'bb'], ['bbc', 'bcc', 'cba'])
@@ -141,7 +140,7 @@ def written_out(interactions: Sequence[str], letters: Iterable[str]) -> list[str
 
 
 def _once(terms: Iterable[str]) -> list[str]:
-    """Of terms that have the same letters the first; if one of those comes twice in a term, all are put in order."""
+    """Keep the alphabetically first of the terms with the same letters; sort a term's letters if one repeats."""
     found: dict[str, str] = {}
     for term in terms:
         same = "".join(sorted(term))
@@ -151,7 +150,7 @@ def _once(terms: Iterable[str]) -> list[str]:
 
 
 def _without_colons(term: str, letters: list[str]) -> list[str]:
-    """Letters in the places of colons, ascending; but three descend."""
+    """Return a term with its colons replaced by letters in all ways, ascending (or descending, if there are three)."""
     found = []
     for some in combinations_with_replacement(letters, term.count(ANY_LETTER)):
         wild = iter(some[::-1] if len(some) == 3 else some)
@@ -160,7 +159,7 @@ def _without_colons(term: str, letters: list[str]) -> list[str]:
 
 
 def choices(rules: Iterable[Sequence[Sequence[int]]]) -> Iterator[tuple[int, ...]]:
-    """Yield every choice of different numbers, one from each list of a rule; each set of them once, as it first comes.
+    """Yield every choice of distinct numbers, one from each list of a rule; each set once, in its first order.
 
     >>> list(choices([[[1, 2], [1, 2, 3]], [[3], [2]]]))
     [(1, 2), (1, 3), (2, 3)]
@@ -174,10 +173,10 @@ def choices(rules: Iterable[Sequence[Sequence[int]]]) -> Iterator[tuple[int, ...
 
 
 def column_crosses(recipe: Recipe) -> list[tuple[int, ...]]:
-    """Return the columns (their numbers in the recipe) that are crossed, each set of them once, "*" written out.
+    """Return the crosses as tuples of column numbers in the recipe, each set once, with "*" expanded.
 
-    "*" stands for every other column that gives features. Interactions are those of columns by the first letters of
-    their names; a column is not crossed with itself.
+    "*" stands for every other column that gives features. Interactions select columns by the first letters of their
+    names; a column is not crossed with itself.
     """
     return list(choices(_column_rules(recipe)))
 
@@ -207,14 +206,14 @@ def _column_rules(recipe: Recipe) -> Iterator[list[list[int]]]:
 
 
 def check_column_crosses(recipe: Recipe) -> int:
-    """Return how many crosses a row has at least, where text is there; refuse more than a row may have.
+    """Return the minimum number of crosses in a row; raise BadInput if it exceeds MAX_ROW_CROSSES.
 
     >>> from bayou.recipe.recipe import Column, Recipe
     >>> columns = tuple(Column(name, "category") for name in "abcd")
     >>> check_column_crosses(Recipe(kind="table", columns=columns, cross=[("*", "*"), ("a", "b", "c")]))
     7
     """
-    # A date gives as many features as it has parts, any other column at least one.
+    # A date gives one feature per part, any other column at least one.
     least = [len(column.parts) if column.role == "date" else 1 for column in recipe.columns or ()]
     total = sum(prod(least[c] for c in chosen) for chosen in column_crosses(recipe))
     if total > MAX_ROW_CROSSES:
@@ -226,7 +225,7 @@ def check_column_crosses(recipe: Recipe) -> int:
 
 
 def in_words(recipe: Recipe) -> str:
-    """Return how much crosses make of a row, and how much they may; nothing if there are none."""
+    """Return a sentence on the number of crosses in a row and its limit; "" if there are none."""
     if not recipe.crossed:
         return ""
     if recipe.kind == "table":

@@ -1,4 +1,4 @@
-"""What is not the same in two recipes, in words."""
+"""Descriptions of the differences between two recipes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def column_differences(mine: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
-    """Between the columns of two recipes."""
+    """Return the differences between the columns of two recipes, in words."""
     left, right = ({column.name: column for column in columns} for columns in (mine, theirs))
     found = [f"column {name!r} is only in one" for name in [*left, *right] if (name in left) != (name in right)]
     for name, column in left.items():
@@ -20,7 +20,7 @@ def column_differences(mine: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
 
 
 def in_words(value: Any) -> str:
-    """A field of a recipe."""
+    """Return the value of a recipe's field in words."""
     if isinstance(value, str):
         return value
     if isinstance(value, tuple):

@@ -1,9 +1,9 @@
-"""Uses: how often features came and with which values, from a sample of the rows that were learned.
+"""Uses: counts and values of features, estimated from a sample of the learned rows.
 
-Weights cannot be read without them: whether a column gives every row one feature, what the mean row is, how much of
-the score's spread a column carries. Row number t is counted with probability min(1, 4096/t), and then for as many rows
-as it stands for; so counting costs next to nothing after the first few thousand rows, and memory goes with the number
-of different features among some tens of thousands of rows.
+They are needed to interpret weights: whether a column gives every row one feature, what the mean row is, how much of
+the score's variance a column explains. Row number t is sampled with probability min(1, 4096/t) and weighted by the
+inverse; so counting costs almost nothing after the first few thousand rows, and memory grows with the number of
+different features among some tens of thousands of rows.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _NONE = np.empty(0, np.int64)
 
 
 class Moments(NamedTuple):
-    """Of some features over all rows, 0 where a feature is absent."""
+    """Moments of some features over all rows; the value is 0 in rows without the feature."""
 
-    seen: np.ndarray  # the share of rows that have it
-    mean: np.ndarray  # of its value
-    square: np.ndarray  # of its value
+    seen: np.ndarray  # the fraction of rows that have the feature
+    mean: np.ndarray  # the mean of its value
+    square: np.ndarray  # the mean of its squared value
 
 
 class Uses:
-    """Sums over rows: how many have a feature, its values, and their squares.
+    """Sums over rows for each feature: the number of rows that have it, its values, and their squares.
 
     Attributes:
-        rows: how many rows there were; counted: how many rows those in the sample stand for.
+        rows: number of rows; counted: number of rows that the sampled ones stand for.
 
     >>> uses = Uses()
     >>> uses.count(Batch.from_rows([{3: 1.0}, {3: 1.0, 7: 2.0}], labels=[1, 0]))
@@ -52,15 +52,15 @@ class Uses:
         self.rows = 0
         self.counted = 0.0
         self._features = 0
-        # A place for each feature, by its hash, and as many free ones: its number and 1 (0: free), and its sums: rows,
-        # values, squares; the first alone as long as all values are 1. All in one place, which is asked for ahead.
+        # Hash table, at most half full. A slot holds the feature's index + 1 (0: free) and the sums of rows, values and
+        # squares, or only the first while all values are 1. They are adjacent, so that one prefetch loads them.
         self._table = np.zeros((_SMALLEST, 2))
 
     def __len__(self) -> int:
         return self._features
 
     def count(self, batch: Batch) -> None:
-        """Rows that are learned; those of weight 0 are not."""
+        """Count the rows of a batch, except those of weight 0."""
         every = batch.weights is None
         learned = _NONE if batch.weights is None else np.flatnonzero(batch.weights)
         count, done = len(batch) if every else len(learned), 0
@@ -77,7 +77,7 @@ class Uses:
         self.rows += count
 
     def add(self, lengths: np.ndarray, features: np.ndarray, values: np.ndarray, stands_for: np.ndarray) -> None:
-        """Rows of so many features, one after another, and how many rows each stands for."""
+        """Add rows given by their numbers of features, concatenated; each counts as `stands_for` rows."""
         features, which = np.unique(features, return_inverse=True)
         each, values = np.repeat(stands_for, lengths), values.astype(np.float64)
         sums = [np.bincount(which, each * part, len(features)) for part in (1.0, values, values**2)]
@@ -85,7 +85,7 @@ class Uses:
         self.counted += float(np.sum(stands_for))
 
     def _put(self, entries: np.ndarray, times: float = 1.0) -> None:
-        """Add so many times the sums of some features, in rows as those of the table; none comes twice."""
+        """Add `times` the sums in `entries`, rows in the format of the table, each of a different feature."""
         places = len(self._table)
         while 2 * (len(self) + np.count_nonzero(entries[:, 0])) > places:
             places *= 2
@@ -94,15 +94,15 @@ class Uses:
 
     def _resize(self, places: int, columns: int) -> None:
         if self._table.shape != (places, columns):
-            # Not np.zeros, whose pages are brought twice where they are read before they are written to.
+            # Not np.zeros, whose pages fault twice if they are read before they are written.
             table, self._table = self._table, np.full((places, columns), 0.0)
             _put(table, 1.0, self._table, 0)
 
     def at(self, features: np.ndarray) -> Moments:
-        """Of some features; of those that were not in the sample nothing is known, and all is 0."""
+        """Return the moments of some features; all 0 for those that are not in the sample."""
         features = np.asarray(features)
         found, counted = np.zeros((3, len(features))), max(self.counted, 1e-300)
-        if len(features) > len(self) and (features[1:] > features[:-1]).all():  # it is quicker to look for the few
+        if len(features) > len(self) and (features[1:] > features[:-1]).all():  # it is faster to look up the few
             own, sums = self._sorted()
             own = own.astype(features.dtype)
             known = np.minimum(np.searchsorted(features, own), len(features) - 1)
@@ -113,7 +113,7 @@ class Uses:
         return Moments(*found)
 
     def merge(self, other: Uses, base: Uses | None = None) -> Uses:
-        """Those of two streams; what both have from `base` counts once."""
+        """Return the counts of two streams together; those of `base`, which both include, count once."""
         merged = copy.deepcopy(self)
         for one, sign in ((other, 1.0), (base, -1.0)):
             if one is not None:
@@ -123,20 +123,20 @@ class Uses:
         return merged
 
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
-        """Features in order, and their sums in as many rows as there are."""
+        """Return the features in ascending order, and their sums, one row per sum."""
         entries = self._table[self._table[:, 0] > 0]
         entries = entries[np.argsort(entries[:, 0])]
         return entries[:, 0] - 1, entries[:, 1:].T
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as arrays, for a file. Indicators, whose three sums are the same, have one."""
+        """Return the counts as arrays for a file. If all three sums are equal (indicators), only one is included."""
         features, sums = self._sorted()
         plain = {"features": features.astype(np.uint32), "rows": np.array([self.rows, self.counted])}
         return plain | {"sums": (sums[:1] if (sums == sums[0]).all() else sums).copy()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Back from `arrays`."""
+        """Return the counts from the result of `arrays`."""
         self = cls()
         try:
             features, (rows, counted), sums = (arrays[name] for name in ("features", "rows", "sums"))
@@ -150,13 +150,13 @@ class Uses:
 
 
 def _entries(features: np.ndarray, sums: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-    """Rows as those of a table."""
+    """Return features and sums as rows in the format of the table."""
     return np.stack([np.asarray(features, np.uint32) + 1.0, *sums], axis=1)
 
 
 @inlined
 def _place_of(table, key):
-    """Where a feature stands, or the free place for it; its key is its number and 1."""
+    """Return the slot of a feature, or the free slot for it; its key is its index + 1."""
     at = first_place(table.shape[0] - 1, np.uint64(key))
     while table[at, 0] != key and table[at, 0] != 0.0:
         at = (at + 1) & (table.shape[0] - 1)
@@ -165,13 +165,14 @@ def _place_of(table, key):
 
 @kernel
 def _count(before, done, count, every, learned, indptr, indices, values, table, known):
-    """Count some of the next rows, from the number `done` on, as a function of their numbers alone.
+    """Count a sample of the learned rows from number `done` on, drawn by their numbers alone.
 
-    `every` row of a batch is learned, or some. (Rows that are done, features in the table by now, how many rows those
-    that were counted stand for, and whether all values fitted); it stops early where the table has no room for a row.
+    If `every`, all rows of the batch are learned, else those in `learned`. Stops early if the table has no space for a
+    row or only counts values of 1. Returns the number of rows done, the number of features in the table, the number of
+    rows that the counted ones stand for, and whether all values fitted.
     """
     taken, rows, counted = empty(count - done, np.bool_), empty(count - done + 1, np.int64), 0.0
-    for k in range(count - done):  # nothing else, so that several are drawn at once
+    for k in range(count - done):  # a loop of its own, so that it vectorizes
         taken[k] = in_sample(before + 1 + done + k, KEPT)
     found = 0
     for k in range(count - done):
@@ -206,7 +207,7 @@ def _count(before, done, count, every, learned, indptr, indices, values, table, 
 
 @kernel
 def _put(entries, times, table, known):
-    """Add so many times the sums of entries (those that are free are none); how many features there are then."""
+    """Add `times` the sums of all occupied `entries` to the table; return its number of features."""
     for n in range(entries.shape[0]):
         key = entries[n, 0]
         if key != 0.0:
@@ -220,7 +221,7 @@ def _put(entries, times, table, known):
 
 @kernel
 def _find(features, table, counted, found):
-    """Put the means of some features into columns."""
+    """Fill the columns of `found` with the means of some features."""
     for n in range(features.size):
         at = _place_of(table, np.float64(features[n]) + 1.0)
         for k in range(3 if table[at, 0] != 0.0 else 0):

@@ -1,8 +1,8 @@
-"""Names: what the features of a hashed table were called, as many of them as there is room for.
+"""Names of the features of a hashed table, up to a limit.
 
-Parsers hash names and forget them. For people they also report each feature that has no name yet (`NewNames`), and
+Parsers hash names and drop them. For display they also report each feature that has no name yet (`NewNames`), and
 `Names` keeps the first name of every feature, in the order of the stream, until its limits are reached. A bitmap of
-the features that are named already lets parsers, in other threads, pass over them at the cost of looking at one bit.
+the named features lets parsers in other threads skip them by testing a single bit.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from bayou.core.errors import BadModel
 from bayou.core.spelling import option
 from bayou.kernels.compiling import kernel
 
-# Enough to name what matters in most models, at a cost of some tens of megabytes.
+# Enough for the features that matter in most models, at a cost of some tens of megabytes.
 MOST_NAMES = 1_000_000
 MOST_BYTES = 1 << 26
 
-# So many names are looked for one by one; for more, all are put in order.
+# Up to this many names are searched one by one; for more, all features are sorted.
 FEW = 32
 
-# Between the two features of a cross, as people read it.
+# Separator of the features in the name of a cross.
 AND = b" & "
 
 
 class NewNames(NamedTuple):
-    """Features whose names were not known when they were met, in the order of the stream; some may come twice.
+    """Features without a name when they were parsed, in the order of the stream, possibly repeated, with their names.
 
-    A name is given as places in arrays of bytes (the block that was parsed): where its prefix (a namespace, a column)
-    and the name itself start and stop, and the same for each other part of a cross. What is absent is -1, -1.
+    A name is given as offsets into arrays of bytes (the parsed block): start and stop of its prefix (a namespace, a
+    column) and of the name itself, and likewise for each other feature of a cross. Absent parts are -1, -1.
     """
 
-    indices: np.ndarray  # uint32; in the exact mode uint64 ids, which `Numbering.find` turns into numbers
-    spans: np.ndarray  # whole numbers, (n, 4): prefix start, stop, name start, stop; (n, 4 k) for crosses of k
-    data: np.ndarray  # uint8, what the spans of names point into
-    prefix_data: np.ndarray  # uint8, what the spans of prefixes point into
-    separator: bytes  # between prefix and name if both are there: b"^", b"="
+    indices: np.ndarray  # uint32; in the exact mode uint64 ids, which `Numbering.find` turns into indices
+    spans: np.ndarray  # integers, (n, 4): prefix start, stop, name start, stop; (n, 4 k) for crosses of k
+    data: np.ndarray  # uint8, the bytes that spans of names refer to
+    prefix_data: np.ndarray  # uint8, the bytes that spans of prefixes refer to
+    separator: bytes  # between prefix and name if both are present: b"^", b"="
 
 
 class Names:
@@ -47,8 +47,8 @@ class Names:
     Attributes:
         n_features: the size of the table.
         known: bit i & 7 of byte i >> 3 is set if feature i has a name. Parsers read it while names are added; one
-            that misses the latest names only reports them in vain.
-        full: whether a limit was reached; from then on no name is added, and nothing needs to be reported.
+            that misses the latest names reports them once more, which is harmless.
+        full: whether a limit was reached; from then on no name is added, and parsers need not report any.
 
     >>> names = Names(n_features=1024)
     >>> text = np.frombuffer(b"|user alice bob", np.uint8)
@@ -65,7 +65,7 @@ class Names:
         self.full = False
         self._limit = min(limit, n_features)
         self._byte_limit = byte_limit
-        # name k is _text[_ends[k] : _ends[k + 1]], that of feature _indices[k]
+        # name k, of feature _indices[k], is _text[_ends[k] : _ends[k + 1]]
         self._count = 0
         self._indices = np.empty(0, np.uint32)
         self._ends = np.zeros(1, np.int64)
@@ -75,7 +75,7 @@ class Names:
         return self._count
 
     def add(self, found: NewNames) -> None:
-        """Keep the names of features that have none yet."""
+        """Add the names of features that have none yet, up to the limits."""
         if self.full or not len(found.indices):
             return
         starts, stops = found.spans[:, 0::2], found.spans[:, 1::2]
@@ -99,7 +99,7 @@ class Names:
         )
 
     def _make_room(self, names: int, size: int) -> None:
-        """Room for this many more names, of `size` bytes in all, or up to the limits; at least twice what there was."""
+        """Grow the arrays for `names` more names of `size` bytes in all, at least twofold, up to the limits."""
         names = min(self._count + names, self._limit)
         if names > len(self._indices):
             room = min(max(names, 2 * len(self._indices)), self._limit)
@@ -111,15 +111,15 @@ class Names:
             self._text = _grown(self._text, used, min(max(size, 2 * len(self._text)), self._byte_limit))
 
     def named(self, indices: np.ndarray) -> np.ndarray:
-        """Which of these features have a name, as booleans."""
+        """Return a boolean for each of these features: whether it has a name."""
         return is_known(self.known, np.asarray(indices))
 
     def name_of(self, indices: np.ndarray) -> list[str | None]:
-        """The name of each of these features, or None. Bytes that are not UTF-8 are shown as replacement characters."""
+        """Return the name of each of these features, or None. Invalid UTF-8 becomes replacement characters."""
         return [None if name is None else str(name, "utf-8", "replace") for name in self.bytes_of(indices)]
 
     def bytes_of(self, indices: np.ndarray) -> list[bytes | None]:
-        """The name of each of these features as it is kept, or None."""
+        """Return the name of each of these features as bytes, or None."""
         indices = np.asarray(indices, np.int64)
         own = self._indices[: self._count]
         known = self.named(indices)
@@ -132,9 +132,9 @@ class Names:
         return [bytes(text[ends[k := next(places)] : ends[k + 1]]) if yes else None for yes in known]
 
     def share(self, mass: np.ndarray, indices: np.ndarray | None = None) -> float:
-        """The share of some mass (of weights, say) that lies on named features; mass[k] is that of feature indices[k].
+        """Return the fraction of some mass (of weights, say) on named features; mass[k] belongs to feature indices[k].
 
-        Without indices, mass[i] is that of feature i.
+        Without indices, mass[i] belongs to feature i.
         """
         total = float(np.sum(mass))
         if indices is None:
@@ -145,12 +145,12 @@ class Names:
         return float(np.sum(named)) / total if total else 1.0
 
     def put(self, indices: np.ndarray, names: list[bytes]) -> None:
-        """Keep these names of features that have none yet."""
+        """Add these names, one per index, for features that have none yet."""
         ends = np.concatenate([[0], np.cumsum([len(name) for name in names])])
         self._put(indices.astype(np.uint32), ends, np.frombuffer(b"".join(names), np.uint8))
 
     def merge(self, other: Names) -> None:
-        """Take over the names of another table's features that have none here."""
+        """Add the names of `other` for features that have none here."""
         if other.n_features != self.n_features:
             raise BadModel(
                 f"names of {self.n_features} and of {other.n_features} features cannot be merged; use the same "
@@ -165,7 +165,7 @@ class Names:
         self.add(NewNames(indices, spans, text, text, b""))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as arrays, for a file. Names that are added later come behind them, or into other arrays."""
+        """Return the names as arrays for a file. They stay valid: later names are appended after them."""
         n = self._count
         return {
             "indices": self._indices[:n],
@@ -182,7 +182,7 @@ class Names:
         limit: int = MOST_NAMES,
         byte_limit: int = MOST_BYTES,
     ) -> Names:
-        """Back from `arrays`."""
+        """Return the names from the result of `arrays`."""
         self = cls(n_features, limit, byte_limit)
         try:
             indices = np.ascontiguousarray(arrays["indices"], np.uint32)
@@ -202,14 +202,14 @@ class Names:
 
 
 def is_known(known: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Which of these features have a name, as booleans, by a table with a bit for each (`Names.known`)."""
+    """Return a boolean for each of these features: whether its bit in the bitmap `Names.known` is set."""
     return (known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0
 
 
 def collision_rate(touched: int, n_features: int) -> float:
-    """The estimated chance that a feature shares its place in a hashed table with another one.
+    """Return the estimated probability that a feature shares its index in a hashed table with another one.
 
-    Hashes spread evenly, so that the share of the table which the other features take is the chance to fall on one.
+    Hashes are uniform, so this is the fraction of the table that the other features take.
     """
     return max(touched - 1, 0) / n_features
 
@@ -237,7 +237,7 @@ def _add(
     ends,
     text,
 ):
-    """(names, whether a limit was reached) after the names of some features were appended."""
+    """Append the names of some features; return (number of names, whether a limit was reached)."""
     for k in range(found.size):
         index = np.int64(found[k])
         bit = np.uint8(1 << (index & 7))

@@ -1,15 +1,14 @@
-"""Groups: which column or namespace a non-zero is of, as a byte; for learners that tell those apart.
+"""Groups: the column or namespace of each non-zero as a byte, for learners that distinguish columns.
 
-    0               of no column: crosses, and what stands outside of all ranges
-    columns         of a table: 1, 2, ... in the order of the recipe's columns that give features, beginning again
-                    behind 255
+    0               no column: crosses, and features outside of all ranges
+    columns         of a table: 1, 2, ... in the order of the recipe's columns that give features, starting over
+                    after 255
     ranges          of svmlight data: likewise, in the order of the ranges
-    names           of whatever namespaces (VW text) or keys (JSON objects, dictionaries): those that are crossed by
-                    name have 1, 2, ... in the order in which they are named first; any other has a number behind
-                    those, by its hash
+    names           of namespaces (VW text) or keys (JSON objects, dictionaries): those that are crossed by name have
+                    1, 2, ... in the order of their first mention; any other has a larger number, by its hash
 
-All are functions of the recipe and the name alone, so that files, shards and resumed runs agree. Readers work them out
-for whoever asks.
+Groups depend only on the recipe and the name, so that files, shards and resumed runs agree. Readers compute them on
+request.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from bayou.kernels.random import GOLDEN, mix
 from bayou.recipe.crosses import ANY
 from bayou.recipe.recipe import Recipe
 
-# The largest number of a group.
+# The largest group.
 LAST = 255
 NONE = np.empty(0, np.uint8)
 
 
 def in_turn(n: int) -> np.ndarray:
-    """The numbers of n columns or ranges.
+    """Return the groups of n columns or ranges.
 
     >>> in_turn(3), in_turn(257)[-3:]
     (array([1, 2, 3], dtype=uint8), array([255,   1,   2], dtype=uint8))
@@ -40,7 +39,7 @@ def in_turn(n: int) -> np.ndarray:
 
 
 def of_columns(recipe: Recipe) -> dict[str, int]:
-    """The numbers of a fitted table's columns, those that give features, by their names.
+    """Return the groups of a fitted table's columns that give features, by name.
 
     >>> from bayou.recipe.recipe import Column
     >>> of_columns(Recipe("table", columns=[Column("age", "numeric"), Column("y", "label"), Column("ad", "category")]))
@@ -51,7 +50,7 @@ def of_columns(recipe: Recipe) -> dict[str, int]:
 
 
 def columns_by_group(recipe: Recipe) -> dict[int, str]:
-    """What a fitted table's columns are called, by their numbers; one that several share has the names of all.
+    """Return the column names of a fitted table by group; a group of several columns has all their names.
 
     >>> from bayou.recipe.recipe import Column
     >>> columns_by_group(Recipe("table", columns=[Column("age", "numeric"), Column("ad", "category")]))
@@ -64,14 +63,14 @@ def columns_by_group(recipe: Recipe) -> dict[int, str]:
 
 
 def named_in(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> np.ndarray:
-    """The keys (hashes, say) of the names that have numbers of their own, in the order of these: for `group_of`."""
+    """Return the keys (hashes, say) of the names that have groups of their own, in their order, for `group_of`."""
     names = dict.fromkeys(name for names in cross for name in names if name != ANY)
     keys = dict.fromkeys(key_of(name) for name in names)
     return np.array(list(keys)[: LAST - 1], np.uint64)
 
 
 def crossed_in(recipe: Recipe) -> Any:
-    """Which groups a recipe's pairs are of, as `Bank` takes it: those of different columns where it names none.
+    """Return the pairs of groups to cross, in the form that `Bank` takes; without `pairs`, a default by kind.
 
     >>> crossed_in(Recipe("vw", pairs=[("user", "ad")])), crossed_in(Recipe("vw")), crossed_in(Recipe("table"))
     ([[1, 2]], 'all', 'columns')
@@ -100,16 +99,16 @@ def crossed_in(recipe: Recipe) -> Any:
 
 @kernel
 def group_of(key, named):  # noqa: ANN201
-    """The number of a name, by its key. Keys are mixed: the features of a name have its key's bits."""
+    """Return the group of a name from its key, which is mixed since features of the name share its bits."""
     for k in range(named.size):
         if named[k] == key:
             return np.uint8(k + 1)
-    share = mix(np.uint64(key) + GOLDEN) >> np.uint64(32)  # of 2^32: a product is quicker than a remainder
+    share = mix(np.uint64(key) + GOLDEN) >> np.uint64(32)  # in units of 2^-32: a product is faster than a remainder
     return np.uint8(np.uint64(named.size + 1) + (share * np.uint64(LAST - named.size) >> np.uint64(32)))
 
 
 @kernel
 def groups_of(keys, named, groups):  # noqa: ANN201
-    """The number of each key; those of neighbours are mostly the same."""
+    """Fill `groups` with the group of each key; runs of equal keys, which are common, are computed once."""
     for k in range(keys.size):
         groups[k] = groups[k - 1] if k and keys[k] == keys[k - 1] else group_of(keys[k], named)

@@ -1,15 +1,15 @@
-"""Hashes of names: how a text becomes a feature's number.
+"""Hashing of names to feature indices.
 
 MurmurHash3 (x86, 32 bit) by Austin Appleby, the one that Vowpal Wabbit and scikit-learn use. The jitted functions take
-ADDRESSES (whole numbers) and lengths, so that names are hashed where they stand in a block of text, without a copy.
+ADDRESSES (integers) and lengths, so that names are hashed inside a block of text, without a copy.
 A feature's index is its hash modulo the size of the table: `hash & (2**bits - 1)`. Hashes are uint32 throughout.
 
     namespace = murmur3(p, length, NO_SEED)
     feature = murmur3(q, other_length, namespace)
     both = cross(feature, other_feature)
 
-Without hashing (`Recipe.exact`) a feature is known by an id of 64 bits instead, `id64` and `cross64` in the places of
-`murmur3` and `cross`, which `Numbering` then turns into consecutive numbers.
+In exact mode (`Recipe.exact`) features have 64-bit ids instead, from `id64` and `cross64` in place of `murmur3` and
+`cross`, which `Numbering` then turns into consecutive indices.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bayou.kernels.scan import address_of, half_at, word_at
 NO_SEED = np.uint32(0)
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
-# The prime of the 32-bit FNV hash: with it Vowpal Wabbit joins two hashes into that of their pair.
+# The prime of the 32-bit FNV hash, with which Vowpal Wabbit combines two hashes.
 _FNV_PRIME = np.uint32(16777619)
 
 
-# Numba computes with 64 bits at least; each step is cut back to 32 by a cast, which LLVM makes vanish.
+# Numba computes with at least 64 bits; each step is cast back to 32, which LLVM optimizes away.
 
 
 @kernel
@@ -37,14 +37,14 @@ def _scramble(k):
 
 @kernel
 def mix_word(h, k):
-    """The state h after four more bytes, k."""
+    """Return the state h after four more bytes, k."""
     h = rotated(np.uint32(h ^ _scramble(k)), 13)
     return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
 
 
 @kernel
 def mix_end(h, k, length):
-    """The hash, from the state h, the last bytes k (0 to 3 of them, zeros above) and the whole length."""
+    """Return the hash from the state h, the last 0 to 3 bytes k (zero-padded) and the total length."""
     h = np.uint32(h ^ _scramble(k)) ^ np.uint32(length)  # k = 0 changes nothing
     h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
     h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
@@ -53,7 +53,7 @@ def mix_end(h, k, length):
 
 @kernel
 def murmur3(p, length, seed):
-    """MurmurHash3_x86_32 of the bytes at address p. Up to 4 bytes behind them are read too (and do not count)."""
+    """Return MurmurHash3_x86_32 of the bytes at address p. Up to 4 bytes after them are read, but not used."""
     h = np.uint32(seed)
     end = p + (length & ~3)
     while p < end:
@@ -65,18 +65,18 @@ def murmur3(p, length, seed):
 
 @kernel
 def cross(a, b):
-    """The hash of the pair of two hashed features (the order matters)."""
+    """Return the hash of the cross of two features from their hashes (the order matters)."""
     return np.uint32(np.uint32(a * _FNV_PRIME) ^ b)
 
 
-# The exact mode: ids of 64 bits, so wide that different names have different ids (among a million names two share one
-# with a chance of 3 in 10^8). Two murmur3 from different seeds would not do: names that collide from one seed are far
-# more likely than others to collide from the next. Each step of this hash spreads every bit over all 64.
+# Exact mode: ids of 64 bits, wide enough that different names have different ids (among a million names, any two share
+# one with a probability of 3 in 10^8). Two murmur3 with different seeds would not do: names that collide with one seed
+# are far more likely than others to collide with the next. Each step of this hash spreads every bit over all 64.
 
 
 @kernel
 def id64(p, length, seed):
-    """A hash of 64 bits of the bytes at address p, never 0. Up to 8 bytes behind are read too (and do not count)."""
+    """Return a 64-bit hash of the bytes at address p, never 0. Up to 8 bytes after them are read, but not used."""
     h = mix(np.uint64(seed) ^ (np.uint64(length) * GOLDEN))
     end = p + (length & ~7)
     while p < end:
@@ -88,20 +88,20 @@ def id64(p, length, seed):
 
 @kernel
 def cross64(a, b):
-    """The id of the pair of two features given by their ids (the order matters), never 0."""
+    """Return the id of the cross of two features from their ids (the order matters), never 0."""
     return max(mix((mix(a + GOLDEN) ^ b) + GOLDEN), np.uint64(1))
 
 
 @kernel
 def cross_keys(a, b, exact):
-    """The key of the cross of two features, given by their ids if `exact`, else by their hashes; as a uint64."""
+    """Return the key of the cross of two features, as a uint64, from their ids if `exact`, else from their hashes."""
     if exact:
         return cross64(a, b)
     return np.uint64(cross(np.uint32(a), np.uint32(b)))
 
 
 def cross_hashes(hashes: np.ndarray) -> np.ndarray:
-    """Return the hashes of crosses, a row each, from those of the features that they are made of, as `cross` does."""
+    """Return the hash of each cross as `cross` computes it; each row of `hashes` has those of its features."""
     crossed = hashes[:, 0]
     for k in range(1, hashes.shape[1]):
         crossed = (crossed * _FNV_PRIME) ^ hashes[:, k]
@@ -119,7 +119,7 @@ def _id64_of(data, length, seed):
 
 
 def hash_bytes(text: bytes, seed: int = 0) -> int:
-    """`murmur3` of some bytes, for use from Python.
+    """Return `murmur3` of some bytes, for use from Python.
 
     >>> hash_bytes(b"hello")
     613153351
@@ -128,7 +128,7 @@ def hash_bytes(text: bytes, seed: int = 0) -> int:
 
 
 def id_bytes(text: bytes, seed: int = 0) -> int:
-    """`id64` of some bytes, for use from Python."""
+    """Return `id64` of some bytes, for use from Python."""
     return int(_id64_of(_padded(text), len(text), np.uint64(seed)))
 
 

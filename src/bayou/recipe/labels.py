@@ -1,14 +1,14 @@
-"""Labels: what there is to predict, decided from the first of them, and what each says by the recipe's rule.
+"""Labels: choice of the task from the first labels, and conversion of labels by the recipe's rule.
 
-What the recipe's task leaves open is decided once (`decide`):
+If the recipe does not fix the task, it is chosen once (`decide`):
 
-    1, 0, -1, true, false                     two classes
-    two different values                      two classes; positive is the one that sorts behind the other
-    at most WHOLE different whole numbers     several classes, if each comes EACH times on average
-    other numbers                             a number
-    texts                                     several classes
+    1, 0, -1, true, false                     binary
+    two different values                      binary; the one that sorts last is positive
+    at most WHOLE different integers          multiclass, if each occurs EACH times on average
+    other numbers                             regression
+    texts                                     multiclass
 
-A few labels that are something else are bad lines.
+A few labels of another kind are bad lines.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from bayou.recipe.hashing import id_bytes
 from bayou.recipe.recipe import Recipe
 
 MISSING = "expected a label"
-# Labels unlike the others are bad lines up to this share of all, if none of them alone comes more often than FEW times
-# or EACH_SHARE of all: that is a class.
+# Labels unlike the others are bad lines up to the fraction SHARE of all, if none of them occurs more than FEW times or
+# in more than EACH_SHARE of all rows: that would be a class.
 FEW, SHARE, EACH_SHARE = 5, 0.1, 0.01
-# How many whole numbers are classes, and how often each must come on average.
+# Maximum number of integers that are classes, and how often each must occur on average.
 WHOLE, EACH = 20, 2
-# More texts than MANY are names of classes only if they come twice on average, and more than MOST are not.
+# More texts than MANY are classes only if they occur twice on average; more than MOST never are.
 MANY, MOST = 20, 1000
-# How many values are shown.
+# Maximum number of values listed in a message.
 SHOWN = 6
-# Where a label is text, a number stands for it: beyond all numbers that can be labels.
+# A text label is represented by a number beyond all numbers that can be labels.
 _TEXT = 2.0**60
 
 
 def name_of(label: float) -> str:
-    """What a class is called whose label is a number.
+    """Return the name of a class whose label is a number.
 
     >>> name_of(7.0), name_of(2.5)
     ('7', '2.5')
@@ -49,7 +49,7 @@ def name_of(label: float) -> str:
 
 
 def key_of(name: str) -> float:
-    """The number that stands for a label in the data: itself, or of a text a hash.
+    """Return the number that represents a label: the label itself, or the hash of a text.
 
     >>> key_of("7.0"), key_of("7"), key_of("spam") >= 2**60
     (7.0, 7.0, True)
@@ -59,7 +59,7 @@ def key_of(name: str) -> float:
 
 
 def is_text(labels: Any) -> Any:
-    """Which labels are texts, as numbers that stand for them."""
+    """Return whether each label, as a number from `key_of`, is a text."""
     return labels >= _TEXT
 
 
@@ -73,7 +73,7 @@ def _number(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of the first rows: how often each comes, as text. `what`: what they are called, in messages."""
+    """Labels of the first rows: `counts` of each, as text, and `what` they are called in messages."""
 
     counts: Mapping[str, int]
     what: str = "the label"
@@ -87,18 +87,18 @@ class Labels:
         return ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN) if names else "none"
 
     def few(self, texts: Iterable[str]) -> bool:
-        """Whether these are so few that they are mistakes."""
+        """Return whether these labels are so rare that they are considered mistakes."""
         often = [self.counts[text] for text in texts]
         most = max(often, default=0)
         return sum(often) <= max(1, SHARE * self.rows) and most <= max(FEW, EACH_SHARE * self.rows)
 
 
-# Who is told what the labels are, as a sentence, and how many classes there are among them.
+# Callback that receives a sentence on the labels, and the number of classes if multiclass, else 0.
 Tell = Callable[[str, int], None]
 
 
 def decide(recipe: Recipe, labels: Labels, tell: Tell | None = None) -> Recipe:
-    """The recipe with its task settled; one that the labels contradict is refused.
+    """Return the recipe with its task chosen; raise BadInput if the labels contradict it.
 
     >>> recipe = decide(Recipe(kind="table"), Labels({"ham": 90, "spam": 10}))
     >>> recipe.task, recipe.positive
@@ -116,7 +116,7 @@ def decide(recipe: Recipe, labels: Labels, tell: Tell | None = None) -> Recipe:
 
 
 def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
-    """What is to be changed of the recipe, and what there is to say."""
+    """Return the changes to the recipe, and a sentence that explains them."""
     what, counts = labels.what, labels.counts
     numbers = {text: number for text in counts if (number := _number(text)) is not None}
     truths = [text for text in counts if text.lower() in ("true", "false")]
@@ -154,7 +154,7 @@ def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
 
 
 def _check_spoiled(labels: Labels, strange: Labels, different: set[float]) -> None:
-    """Refuse numbers with many `strange` labels among them, unless all can be classes; the infinite is no class."""
+    """Raise BadInput for numbers mixed with many `strange` labels, unless all can be classes; infinities cannot."""
     endless = all(text.strip("+-").lower() in ("inf", "infinity") for text in strange.counts)
     if _too_many(labels) or (endless and not _few_and_whole(labels, different)):
         are = "are no numbers" if len(strange.counts) > 1 else "is no number"
@@ -177,12 +177,12 @@ def _texts(labels: Labels) -> tuple[dict[str, Any], str]:
 
 
 def _too_many(labels: Labels) -> bool:
-    """Whether they are too many to be classes."""
+    """Return whether there are too many different labels for classes."""
     return len(labels.counts) > MOST or len(labels.counts) > max(MANY, labels.rows / 2)
 
 
 def _few_and_whole(labels: Labels, different: set[float]) -> bool:
-    """Whether the numbers among them can be classes."""
+    """Return whether the numbers `different` can be classes: few integers that occur often enough."""
     return all(map(float.is_integer, different)) and len(different) <= min(WHOLE, labels.rows / EACH)
 
 
@@ -202,7 +202,7 @@ def _several(labels: Labels) -> str:
 
 
 def taken_for_one() -> str:
-    """What there is to say where negative labels are written in both ways."""
+    """Return the warning for data in which negative labels are both 0 and -1."""
     return (
         "negative labels are written both 0 and -1, and both were taken as negative; if one of them is something else, "
         f"say what is positive with {option('positive')} or {option('label_above')}"
@@ -210,20 +210,21 @@ def taken_for_one() -> str:
 
 
 class Negatives(NamedTuple):
-    """Which ways to write a negative label there are in some rows."""
+    """Spellings of negative labels that occur in some rows: 0, -1."""
 
     zeros: bool
     minus: bool
 
 
 class LabelRule:
-    """Turns labels as written into what learners take, and says which rows have none that counts.
+    """Rule that converts labels as written to labels for learners, and finds rows without a valid label.
 
-    Two classes are 1 and -1 (or 0). `positive`: that label is positive, any other negative, or only `negative`.
-    `label_above`: above it is positive. Otherwise 1 is positive, and -1 or 0 negative. Both in one stream are an error
-    where bad lines are; where those are skipped, both are negative, and it is said: a stream without one way to write
-    its negatives would be all positives.
-    Several classes are numbered in the order in which they first come (`number`). Numbers stay as they are.
+    Binary: labels become 1 and -1 (or 0). With `positive`, that label is positive and any other (or only `negative`)
+    is negative. With `label_above`, larger labels are positive. Otherwise 1 is positive, and -1 or 0 negative. Both in
+    one stream are an error if bad lines are; if those are skipped, both are negative, with a warning, since otherwise
+    all remaining rows could be positive.
+    Multiclass: classes are numbered in the order of their first occurrence (`number`).
+    Regression: labels stay as they are.
     """
 
     def __init__(self, recipe: Recipe, classes: list[str]) -> None:
@@ -239,7 +240,7 @@ class LabelRule:
             self._other = None if recipe.negative is None else key_of(recipe.negative)
 
     def read(self, raw: np.ndarray) -> np.ndarray:
-        """The labels; NaN where one is missing or says nothing. Remembers nothing: any thread may call it."""
+        """Return the labels, NaN where one is missing or invalid. Keeps no state: any thread may call it."""
         if not self.two:
             return raw
         known = ~np.isnan(raw)
@@ -251,7 +252,7 @@ class LabelRule:
         return np.where((raw == 1) | (raw == 0) | (raw == -1), raw, np.nan)
 
     def number(self, raw: np.ndarray, texts: Mapping[float, str], join: bool) -> np.ndarray:
-        """The number of each label's class. New classes `join` those that are known, or are all -1."""
+        """Return the class number of each label. New classes are added if `join`; else they are -1."""
         found, first, which = np.unique(raw, return_index=True, return_inverse=True)
         numbers = np.array([self._numbers.get(label, np.nan if label != label else -1) for label in found.tolist()])
         for k in np.argsort(first):
@@ -262,24 +263,24 @@ class LabelRule:
         return numbers[which].astype(np.float64)
 
     def joining(self, names: Sequence[str]) -> list[int]:
-        """The numbers that classes have, or would have if these joined in this order."""
+        """Return the numbers that these classes have, or would have if they were added in this order."""
         keys = [key_of(name) for name in names]
         new = list(dict.fromkeys(key for key in keys if key not in self._numbers))
         return [self._numbers[key] if key in self._numbers else len(self._classes) + new.index(key) for key in keys]
 
     def join(self, names: Sequence[str]) -> None:
-        """Know these classes, too, in this order."""
+        """Add these classes, in this order."""
         for name in names:
             if key_of(name) not in self._numbers:
                 self._numbers[key_of(name)] = len(self._classes)
                 self._classes.append(name)
 
     def negatives(self, labels: np.ndarray) -> Negatives:
-        """How negative labels are written in some rows. Remembers nothing, as `read`."""
+        """Return how negative labels are written in some rows. Keeps no state, like `read`."""
         return Negatives(bool((labels == 0).any()), bool((labels == -1).any())) if self.two else Negatives(False, False)
 
     def mixed(self, labels: np.ndarray, written: Negatives) -> np.ndarray | None:
-        """Rows whose negative label is not written as this stream's first one was; None if there are none."""
+        """Return a mask of rows whose negative label differs from the stream's first one; None if there are none."""
         if self._negative is None and any(written):
             self._negative = float(labels[np.argmax((labels == 0) | (labels == -1))])
         if self._negative == 0:
@@ -289,7 +290,7 @@ class LabelRule:
     def what(
         self, raw: float, texts: Mapping[float, str] | None = None, mixed: bool = False, advice: bool = True
     ) -> str:
-        """What is wrong with a label; with `advice` to whoever can still say what labels mean."""
+        """Return the error message for a label; `advice` adds the options that set the meaning of labels."""
         if np.isnan(raw):
             return MISSING
         if mixed:

@@ -1,8 +1,8 @@
-"""Numbering: consecutive numbers for features in the order in which they appear, instead of hashing.
+"""Numbering: consecutive feature indices in order of appearance, instead of hashing.
 
-In the exact mode parsers give every feature an id of 64 bits (`hashing.id64`); here ids become the rows of a table of
-weights: 0 for the first feature of the stream, 1 for the next new one, and so on. No two ever share a row. It runs
-in the order of the stream, so that numbers do not depend on threads.
+In exact mode parsers give every feature a 64-bit id (`hashing.id64`); here ids are mapped to rows of the table of
+weights: 0 for the first feature of the stream, 1 for the next new one, and so on. No two ids share a row. Ids are
+added in the order of the stream, so that indices do not depend on threads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.scan import address_of, byte_at, word_at
 from bayou.recipe.feature_names import Names, NewNames
 
-# The number of an id that was never seen.
+# The index of an id that was never seen.
 UNKNOWN = np.uint32(2**32 - 1)
 
-# Memory is asked for so many ids before they are looked up: a large table is in no cache.
+# Prefetch distance in ids: a large table does not fit into the cache.
 _AHEAD = 16
 
 _SMALLEST = 1 << 10
@@ -31,14 +31,13 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
 
 class Numbering:
-    """Numbers for ids, at most `limit` of them.
+    """Map from feature ids to indices, for at most `limit` ids.
 
     Attributes:
-        limit: how many features there can be.
-        table: uint64, the ids at their places (see `holds`), 0 where there is none. Parsers may look ids up in it
-            while others are added: one that misses the latest only takes them for new.
-
-        growing: whether new features get numbers, as when a model learns; when it predicts they are left out.
+        limit: maximum number of features.
+        table: uint64, a hash table of the ids (see `holds`), 0 in free slots. Parsers may look up ids while others are
+            added: a parser that misses the latest ones only reports them as new.
+        growing: whether new features get indices, as in learning; in predicting they are left out.
 
     >>> numbering = Numbering(limit=8)
     >>> numbering.add(np.uint64([50, 10, 50])), numbering.find(np.uint64([10, 99]))
@@ -49,15 +48,15 @@ class Numbering:
         self.limit = limit
         self.growing = growing
         self._count = 0
-        self._ids = np.empty(_SMALLEST, np.uint64)  # by number
-        self._numbers = np.empty(2 * _SMALLEST, np.uint32)  # by place in the table
+        self._ids = np.empty(_SMALLEST, np.uint64)  # by index
+        self._numbers = np.empty(2 * _SMALLEST, np.uint32)  # indices, by slot of the table
         self.table = np.zeros(2 * _SMALLEST, np.uint64)
 
     def __len__(self) -> int:
         return self._count
 
     def number(self, block: Any) -> None:
-        """Put numbers in the place of a parsed block's ids."""
+        """Replace the ids of a parsed block by indices."""
         if self.growing:
             block.indices = self.add(block.indices)
         else:
@@ -66,9 +65,9 @@ class Numbering:
             block.new_names = self._numbered(block.new_names)
 
     def _numbered(self, found: NewNames) -> NewNames:
-        """Names of features by number, in the order of the numbers, which no cutting into blocks changes.
+        """Return names with indices in place of ids, sorted by index, so that block boundaries do not matter.
 
-        Those without a number are left out: they were in rows that were dropped, or nothing is learned.
+        Features without an index are left out: their rows were dropped, or nothing is learned.
         """
         numbers = self.find(found.indices)
         order = np.argsort(numbers, kind="stable")
@@ -76,7 +75,7 @@ class Numbering:
         return found._replace(indices=numbers[order], spans=found.spans[order])
 
     def add(self, ids: np.ndarray) -> np.ndarray:
-        """The number of each id; new ids get the next ones."""
+        """Return the index of each id; new ids get the next free ones. Raise BadInput if there are too many."""
         numbers = np.empty(len(ids), np.uint32)
         done = 0
         while True:
@@ -94,13 +93,13 @@ class Numbering:
             self._grow(2 * len(self._ids))
 
     def find(self, ids: np.ndarray) -> np.ndarray:
-        """The number of each id, UNKNOWN if it has none."""
+        """Return the index of each id, UNKNOWN if it has none."""
         numbers = np.empty(len(ids), np.uint32)
         _find(ids, numbers, self.table, self._numbers)
         return numbers
 
     def _keep_known(self, block: Any) -> None:
-        """Numbers in the place of ids; features without one are left out, for predicting."""
+        """Replace the ids of a block by indices and drop features without one, for predicting."""
         block.indices = self.find(block.indices)
         known = block.indices != UNKNOWN
         if known.all():
@@ -110,7 +109,7 @@ class Numbering:
         block.groups = None if block.groups is None else block.groups[known]
 
     def agrees(self, other: Numbering) -> bool:
-        """Whether no number means one feature here and another there, so that tables of weights can be merged."""
+        """Return whether each index that both have is of the same feature, so that weights can be merged."""
         both = min(len(self), len(other))
         return bool((self._ids[:both] == other._ids[:both]).all())
 
@@ -119,16 +118,16 @@ class Numbering:
         ids[: self._count] = self._ids[: self._count]
         table, numbers = np.full(2 * room, 0, np.uint64), np.empty(2 * room, np.uint32)
         _fill(ids, np.int64(self._count), table, numbers)
-        # Whoever still reads the old table finds all that was in it.
+        # Threads that still read the old table find all that was in it.
         self._ids, self._numbers, self.table = ids, numbers, table
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as arrays, for a file."""
+        """Return the numbering as arrays, for a file."""
         return {"ids": self._ids[: self._count].copy()}
 
     @classmethod
     def from_arrays(cls, limit: int, arrays: Mapping[str, np.ndarray], growing: bool = True) -> Numbering:
-        """Back from `arrays`."""
+        """Return the numbering from the result of `arrays`."""
         self = cls(limit, growing)
         try:
             ids = np.ascontiguousarray(arrays["ids"], np.uint64)
@@ -145,10 +144,10 @@ class Numbering:
 
 
 def known_features(names: Names | None, numbering: Numbering | None, exact: bool) -> np.ndarray:
-    """Return what tells parsers which features need not be reported, for `is_new`.
+    """Return the set of features that parsers need not report, for `is_new`.
 
-    It is a bitmap (`Names.known`), or in the exact mode a table of ids; empty if none need be, as while nobody asks for
-    names, or there is no room for more.
+    It is a bitmap (`Names.known`), or in exact mode a table of ids. It is empty if none need be reported, because names
+    are not requested or their limits are reached.
     """
     if names is None or names.full or (exact and numbering is None):
         return np.empty(0, np.uint64 if exact else np.uint8)
@@ -157,7 +156,7 @@ def known_features(names: Names | None, numbering: Numbering | None, exact: bool
 
 @kernel
 def is_new(known, size, exact, key):  # noqa: ANN201
-    """Whether a feature's bit is not set in a bitmap, or its id not in a table, at an address (`known_features`)."""
+    """Return whether a feature is not in the bitmap, or its id not in the table, at an address (`known_features`)."""
     if exact:
         return not holds(known, size - 1, key)
     return not (byte_at(known + np.int64(key >> np.uint64(3))) >> np.int64(key & np.uint64(7))) & 1
@@ -165,17 +164,17 @@ def is_new(known, size, exact, key):  # noqa: ANN201
 
 @kernel
 def first_place(last, key):  # noqa: ANN201
-    """Where an id is looked for first in a table of last + 1 places (a power of two).
+    """Return the slot at which the search for an id begins, in a table of last + 1 slots (a power of two).
 
-    Ids may be numbers in a row: multiplied by the golden ratio they are spread over the table, where else those that
-    come round again would have to pass all of them.
+    Ids may be consecutive numbers: multiplying by the golden ratio spreads them over the table, which avoids long
+    probe sequences.
     """
     return np.int64((key * _GOLDEN) >> np.uint64(32)) & last
 
 
 @kernel
 def place_of(table, last, key):  # noqa: ANN201
-    """Where an id stands in a table of last + 1 places at an address, or the free place for it."""
+    """Return the slot of an id, or the free slot for it, in a table of last + 1 slots at an address."""
     at = first_place(last, key)
     while True:
         there = word_at(table + 8 * at)
@@ -186,13 +185,13 @@ def place_of(table, last, key):  # noqa: ANN201
 
 @kernel
 def holds(table, last, key):  # noqa: ANN201
-    """Whether an id stands in the table at an address."""
+    """Return whether an id is in the table of last + 1 slots at an address."""
     return word_at(table + 8 * place_of(table, last, key)) == key
 
 
 @inlined
 def _ask_for(ids, k, table, numbers):
-    """Have memory bring the place where an id is looked for, if there are so many."""
+    """Prefetch the slot at which the search for the k-th id begins, if there are that many ids."""
     if k < ids.size:
         place = first_place(table.size - 1, ids[k])
         prefetch(table, place)
@@ -201,7 +200,7 @@ def _ask_for(ids, k, table, numbers):
 
 @kernel
 def _number(ids, out, done, table, numbers, known, count, room):
-    """(ids that got a number, how many numbers there are now); it stops early when there is no room for more."""
+    """Fill `out` with indices; return (number of ids done, number of indices). Stops early if the table is full."""
     address = address_of(table)
     for k in range(done, ids.size):
         _ask_for(ids, k + _AHEAD, table, numbers)

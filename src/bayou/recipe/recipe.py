@@ -1,8 +1,8 @@
-"""Recipe: how a raw row becomes an example. It is fixed before the first example is learned and travels with the model.
+"""Recipes: how a raw row becomes an example. Fixed before the first example is learned, and stored with the model.
 
-For svmlight and VW text a recipe is what the command was told (bits, crosses, the label rule). A table's recipe is
-*fitted* besides: the first FIT_ROWS rows decide what each column is and where its bins are cut, and from then on the
-recipe stays as it is, so that the same row gives the same features for as long as the model lives.
+For svmlight and VW text a recipe consists of the given options (bits, crosses, the label rule). A table's recipe is
+also *fitted*: the first FIT_ROWS rows determine the role of each column and the edges of its bins. After that the
+recipe does not change, so that the same row always gives the same features.
 
 >>> recipe = Recipe(kind="table", bits=18, label="income", positive=">50K", cross=[("education", "sex")])
 >>> recipe.fitted, recipe.n_features
@@ -38,7 +38,7 @@ from bayou.recipe.crosses import check_letter, check_ranges, checked_crosses, ch
 from bayou.recipe.differences import column_differences, in_words
 
 KINDS = ("svmlight", "vw", "table", "rows")
-# What there is to predict.
+# What to predict.
 TASKS = {
     "auto": "what the labels look like",
     "binary": "one class or the other",
@@ -46,8 +46,8 @@ TASKS = {
     "regression": "a number",
 }
 
-# What a table's column can be. "whole" gives two features, its bin and its exact value: numbers such as 17 may be
-# counts or names, and the weights find out which.
+# Roles of a table's columns. "whole" gives two features, the bin and the exact value: numbers such as 17 may be counts
+# or names, and the weights show which.
 ROLES = {
     "label": "what is to be predicted",
     "weight": "the example's weight",
@@ -64,39 +64,39 @@ ROLES = {
     "text": "an indicator column=word for each distinct word",
 }
 
-# The parts of a date, and how many values each has. A weekend hour is an hour of a weekend, or of another day.
+# The parts of a date, and the number of values of each. A weekend hour is an hour with a weekend or weekday flag.
 DATE_PARTS = {"hour": 24, "weekday": 7, "month": 12, "weekend hour": 48}
 
-# How tables write that a value is not there, in any case of letters.
+# Marks of missing values in tables, in any case.
 MISSING = ("na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n")
-# A mark of somebody's own has at most so many bytes.
+# Maximum number of bytes of a user-defined mark.
 MARK_BYTES = 100
-# How numbers are written, besides plainly: 1,400.5 or 1.400,5; with either go signs of currency and per cent.
+# Number formats besides plain ones: 1,400.5 or 1.400,5; both also allow signs of currency and per cent.
 DECIMALS = ("point", "comma")
-# Which rules a table is read by, as its stored recipe says: another number would be a recipe of other rules.
+# Version of the rules for reading tables; recipes stored with another one are rejected.
 TABLE_EDITION = 2
 
-# How many rows are looked at before a table's recipe is fixed.
+# Number of rows that a table's recipe is fitted to.
 FIT_ROWS = 10_000
 MAX_GRAMS = 8
-# More bins than this could not be told apart by that many rows.
+# More bins than this could not be resolved with that many rows.
 MAX_BINS = 1_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """What was decided about one column of a table.
+    """The fitted recipe of one column of a table.
 
     Attributes:
         name: the column's name.
         role: one of ROLES.
-        edges: where bins are cut, ascending: bin k holds the numbers x with edges[k - 1] <= x < edges[k].
+        edges: bin edges, ascending: bin k holds the numbers x with edges[k - 1] <= x < edges[k].
         centre, scale: a numeric column's value is (x - centre) / scale, clipped.
-        knots, levels: if there are some, the column has a slope besides: sqrt(3) (2 G(x) - 1), where G goes in straight
-            lines through levels[k], from 0 to 1, at knots[k], and is flat outside.
+        knots, levels: if given, the column also has a slope: sqrt(3) (2 G(x) - 1), where G is piecewise linear through
+            levels[k], from 0 to 1, at knots[k], and constant outside.
         parts: those of DATE_PARTS that a date gives.
-        why, examples, missing, remark: for people: what was seen of it, some of its values, the share of cells without
-            one, and what should make somebody look twice.
+        why, examples, missing, remark: for display: the reason for the role, some values, the fraction of missing
+            cells, and a warning if something is unusual.
     """
 
     name: str
@@ -147,7 +147,7 @@ class Column:
 
     @property
     def gives(self) -> str:
-        """The features that it gives a row, in a few words; nothing for one that gives none.
+        """Short description of the features that the column gives a row; "" if it gives none.
 
         >>> Column("age", "bins", edges=(18.0, 65.0), knots=(0.0, 99.0), levels=(0.0, 1.0)).gives
         '3 bins, slope'
@@ -164,12 +164,12 @@ class Column:
         return own.get(self.role, "") + ", slope" * bool(self.knots)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column as JSON can hold it, without fields that are empty."""
+        """Return the column as JSON, without optional fields that are empty."""
         plain = {part.name: _as_json(getattr(self, part.name)) for part in fields(self)}
         return {name: value for name, value in plain.items() if name in _ALWAYS or value}
 
 
-# Fields of a column that are stored whatever they hold, and those of a recipe that are stored only if they are given.
+# Fields of a column that are always stored, and fields of a recipe that are stored only if not at their default.
 _ALWAYS = ("name", "role", "edges", "centre", "scale")
 _IF_GIVEN = ("pairs", "interactions", "ranges", "date", "missing", "decimal", "ngrams", "char_ngrams")
 
@@ -180,31 +180,31 @@ _LISTS = ("ignore", "numeric", "category", "text", "date", "missing")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a raw row becomes an example.
+    """Rules by which a raw row becomes an example.
 
     Attributes:
         kind: "svmlight", "vw" or "table" (CSV, TSV, Criteo, Parquet, Arrow, JSON lines); or "rows", for JSON objects
-            whose names are hashed as they come, which a server begins with that has no model.
-        bits: features are numbered 0 to 2**bits - 1.
-        exact: number features in order of appearance instead of hashing them: none ever share a number.
-        hash_all: VW text: hash names that are all digits too, instead of taking them as numbers.
-        cross: pairs, or three, of columns or namespaces whose features are crossed; "*" stands for every other one.
-        pairs: likewise, but the learner makes the pairs itself of rows that have their features alone.
-        interactions: the same by the first letters of their names, as Vowpal Wabbit has them (`bayou.recipe.crosses`).
-        ranges: svmlight: (name, first, last) of features that are to be crossed, as if the name were their namespace.
+            with arbitrary names, which are hashed: the recipe of a server that starts without a model.
+        bits: feature indices are 0 to 2**bits - 1.
+        exact: number features in order of appearance instead of hashing them, so that none share an index.
+        hash_all: VW text: also hash names that are all digits, instead of using them as indices.
+        cross: pairs or triples of columns or namespaces whose features are crossed; "*" stands for every other one.
+        pairs: likewise, but the learner forms the pairs itself, from rows without crosses.
+        interactions: crosses by the first letters of names, as in Vowpal Wabbit (`bayou.recipe.crosses`).
+        ranges: svmlight: (name, first, last) of features to cross, which form a namespace of that name.
         label: the column to predict.
-        task: one of TASKS; "auto" before the labels were looked at. What follows is about two classes.
-        positive: the text of a positive label; every other text is negative.
-        negative: with `positive`, the text of a negative one: labels that are neither are bad.
-        label_above: labels above this number are positive; the others are negative.
+        task: one of TASKS; "auto" before the labels are read.
+        positive: binary: the text of a positive label; every other text is negative.
+        negative: binary, with `positive`: the text of a negative label; any other label is bad.
+        label_above: binary: labels above this number are positive; the others are negative.
         weight: the column with the examples' weights.
-        ignore, numeric, category, text, date: columns that are given these roles, whatever they hold. Of VW text,
-            ignore has first letters of namespaces to leave out.
-        missing: more ways to write that a value is not there, in any case of letters; "" takes out the usual ones.
-        decimal: "point" takes 1,400.5, $12 and 7 % for numbers, "comma" 1.400,5 and 12 €; None only plain ones.
-        ngrams: texts also give runs of up to so many words; char_ngrams: and runs of so many characters of a word.
-        bins: how many quantile bins a column of numbers has; 0 makes "numeric" the default for numbers.
-        negative_rate: the share of negatives that were kept when the data were made.
+        ignore, numeric, category, text, date: columns with these roles, whatever they contain. For VW text, ignore
+            lists first letters of namespaces to leave out.
+        missing: additional marks of missing values, in any case; "" disables the usual ones.
+        decimal: "point" accepts 1,400.5, $12 and 7 % as numbers, "comma" 1.400,5 and 12 €; None only plain numbers.
+        ngrams: texts also give sequences of up to this many words; char_ngrams: and of this many characters of a word.
+        bins: number of quantile bins of a column of numbers; 0 makes "numeric" the default for numbers.
+        negative_rate: the fraction of negatives that were kept when the data were made.
         columns: a table's fitted columns, or None before the fit.
 
     >>> recipe = Recipe(kind="table", bits=18, label="clicked", text=["title"])
@@ -312,7 +312,7 @@ class Recipe:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """How a cell says that there is nothing in it, besides by being empty."""
+        """Marks of missing values in cells, besides the empty cell."""
         usual = () if "" in self.missing else MISSING
         return tuple(dict.fromkeys([*usual, *(mark for mark in self.missing if mark)]))
 
@@ -337,27 +337,27 @@ class Recipe:
 
     @property
     def crossed(self) -> bool:
-        """Whether features are crossed."""
+        """True if the recipe itself crosses features."""
         return bool(self.cross or self.interactions)
 
     def with_pairs_apart(self) -> Recipe:
-        """The same for a learner that makes pairs itself; crosses of three are made as before."""
+        """Return the recipe for a learner that forms pairs itself: crosses of two move from `cross` to `pairs`."""
         two = [names for names in self.cross if len(names) == 2]
         others = [names for names in self.cross if len(names) > 2]
         return replace(self, cross=tuple(others), pairs=tuple(dict.fromkeys([*self.pairs, *two])))
 
     @property
     def n_features(self) -> int:
-        """How many features there can be."""
+        """Number of possible features, 2**bits."""
         return 2**self.bits
 
     @property
     def fitted(self) -> bool:
-        """Whether nothing about it is left to be decided by data."""
+        """True if the recipe needs no fit: a table has its columns, and other kinds have none."""
         return self.kind != "table" or self.columns is not None
 
     def to_json(self) -> dict[str, Any]:
-        """As what JSON can hold. Floats come back with the same bits."""
+        """Return the recipe as JSON. Floats are restored to the same bits."""
         plain = {
             part.name: _as_json(getattr(self, part.name))
             for part in fields(self)
@@ -367,7 +367,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Recipe:
-        """Back from `to_json`."""
+        """Return the recipe from the result of `to_json`."""
         known = {part.name for part in fields(cls)} | {"edition"}
         if not isinstance(plain, Mapping) or not known.issuperset(plain):
             strange = ", ".join(sorted(map(str, set(plain) - known))) if isinstance(plain, Mapping) else repr(plain)
@@ -383,7 +383,7 @@ class Recipe:
             raise BadModel(f"the recipe cannot be used: {error}") from None
 
     def differences(self, other: Recipe) -> list[str]:
-        """What is not the same in two recipes, in words; an empty list if they are equal."""
+        """Return the differences between two recipes, in words; an empty list if they are equal."""
         found = []
         for part in fields(self):
             mine, theirs = getattr(self, part.name), getattr(other, part.name)
