@@ -1,17 +1,17 @@
 """The bank: several priors learned side by side and combined by evidence; the equations are in `learner`.
 
-presets         what a lane is, and which there are
-lanes           what lanes believe, what they say of a row, what they learn of it
-rows            how a row is laid out for them
-priors          priors that are learned, evidence that fades
-groups          of what columns features are
-steps           what a label tells a lane
-combination     what is made of all they say: for the next row, and for rows after learning has stopped
+presets         the settings of a lane, and sets of lanes to choose from
+lanes           the lanes: state, predictions and updates
+rows            layout of a row for the lanes
+priors          learned priors, and evidence that fades
+groups          groups of features, and the prior of each
+steps           updates of a lane from a label
+combination     the combination of the lanes: for the next row, and for rows after learning has stopped
 combination_kernels   its three levels, for a tile of rows
 weights         the weights that a bank shows
-draws           and those that it draws
-merging         one bank out of two
-inspection      what it tells of its parts
+draws           draws of weights
+merging         merging several banks into one
+inspection      settings and statistics of each part
 """
 
 from bayou.core.registry import Record

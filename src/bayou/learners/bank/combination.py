@@ -1,17 +1,17 @@
 """The combination on top of the bank's lanes, in three levels: fixed share, two stackers, fixed share.
 
-It reads what the lanes said of each row (`lanes`) and tells them nothing. The equations are in the docstring of
-`learner`, the levels in `combination_kernels`. All of it is small, dense and in float64.
+It reads the lane outputs of each row (`lanes`) and feeds nothing back to the lanes. The equations are in the docstring
+of `learner`, the levels in `combination_kernels`. Its state is small, dense and in float64.
 
-**Later rows.** The live combination answers for the next example, with every label told: it leans on lanes that
-remember little, on a stacker that forgets, on shares that follow. A model that is trained and then only predicts has
-none of that. A second combination, beside the live one and with nothing per feature, answers for later examples:
+**Later rows.** The live combination predicts the next example, given all labels so far: it relies on lanes with a short
+memory, on a stacker that forgets, on shares that adapt. A model that is trained and then only predicts has no use for
+them. A second combination, beside the live one and without state per feature, predicts later examples:
 
-    outputs     those of lanes without memory by use; one that fades by time, over ten thousand examples, is among them
-    shares      Bayes' rule (`ensembles.shares`), of the outputs and of the last level
-    stacker     the one that does not forget
+    outputs     those of lanes without memory by use; a lane that fades by time, over ten thousand examples, is included
+    shares      Bayes' rule (`ensembles.shares`), for the outputs and for the last level
+    stacker     only the one that does not forget
 
-and it learns from delayed outputs (`ensembles.delayed`).
+It learns from delayed outputs (`ensembles.delayed`).
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ from bayou.learners.bank.lanes import RATE, LaneState
 from bayou.learners.ensembles.shares import shares_from_losses
 from bayou.learners.ensembles.stackers import STACKER_PRIOR
 
-# Prior variance of all coefficients of lanes together, and of that of one lane of pairs.
+# Prior variance of all coefficients of lanes together, and of the coefficient of one lane of pairs.
 COEFFICIENTS_PRIOR, PAIR_COEFFICIENT_PRIOR = 10.0, 0.01
-# The slot of `damping` that is not an output's.
+# Slot of `damping` that belongs to the score, not to an output.
 SCORE = 0
-# Rows of what is said of sampled rows: its log loss if it was said ahead, and its log-odds; NaN of all others.
+# Rows of `delayed`: log loss (if the row was predicted ahead) and log-odds of each sampled row; else NaN.
 LOST, TOLD = range(2)
 
 
 class Combination(NamedTuple):
-    """The outputs of all lanes and what was learned of them, as kernels take it.
+    """The outputs of all lanes and the learned state of their combination, as kernels take it.
 
-    Slots of a stacker's coefficients: b, A, then one for each output. What is kept of outputs has the same slots.
+    Slots of a stacker's coefficients: b, A, then one for each output. Arrays over outputs have the same slots.
     """
 
     lane_of: np.ndarray  # the lane of each output
-    knows: np.ndarray  # of each slot, whether the lane knows the variance of what it says
+    knows: np.ndarray  # of each slot, whether the lane gives a variance
     output_spread: np.ndarray  # C8 kp
     kept: np.ndarray  # 1; 0 for slots of no output, or of one that narrowing has dropped
     shares: np.ndarray  # w
@@ -70,10 +70,10 @@ class Combination(NamedTuple):
     stacker_prior: np.ndarray  # the diagonal of S0
     stacker_mean: np.ndarray  # a row for each stacker
     stacker_covariance: np.ndarray
-    # Losses of outputs and finals, and the products of probabilities that were not yet added to them.
+    # Losses of outputs and finals, and products of probabilities that are not yet added to them.
     losses: np.ndarray
-    # How much more an output is damped than the score is, lately; less 1. The combination for later rows has apart how
-    # much an output is damped, and in slot SCORE how much the score is.
+    # Recent mean of an output's damping relative to the score's, less 1. The combination for later rows keeps the two
+    # separately: the damping of each output, and in slot SCORE that of the score.
     damping: np.ndarray
 
     @property
@@ -81,17 +81,17 @@ class Combination(NamedTuple):
         return slice(2, 2 + len(self.lane_of))
 
     def summed_losses(self) -> np.ndarray:
-        """Return the losses of outputs, and behind them of the last level, summed over all examples."""
+        """Return the losses of outputs, then of the last level, summed over all examples."""
         losses: np.ndarray = self.losses[0] - np.log(self.losses[1])
         return losses
 
     def copy_from(self, other: Combination) -> None:
-        """Become what another combination of the same outputs is."""
+        """Copy the state of another combination of the same outputs."""
         for own, theirs in zip(self, other, strict=True):
             own[:] = theirs
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, by the names that files have for it."""
+        """Return the learned arrays, keyed by their names in the model file."""
         return {
             "shares": self.shares,
             "kept": self.kept,
@@ -104,7 +104,7 @@ class Combination(NamedTuple):
 
 
 def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stackers: int) -> Combination:
-    """Of some outputs, each a lane and its kp, before anything was learned; behind the last lane are those of pairs."""
+    """Return an untrained combination of outputs, each a lane and its kp; lanes of pairs come after the other lanes."""
     outputs = len(chosen)
     room = padded(outputs + 2)
     slots = slice(2, 2 + outputs)
@@ -137,7 +137,7 @@ def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stacker
 
 
 def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
-    """The outputs of some slots as if they had never been: the stackers conditioned on c_k = 0."""
+    """Drop the outputs of some slots: condition the stackers on c_k = 0, and renormalize the shares."""
     for slot in slots.tolist():
         combination.kept[slot] = 0.0
         for mean, covariance in zip(combination.stacker_mean, combination.stacker_covariance, strict=True):
@@ -151,7 +151,7 @@ def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
 
 @kernel
 def combine(lane_outputs, signs, weights, combination, first, last, examples, probability, score_mean, score_variance):
-    """Predict rows from `first` to `last`, learn from those whose weight is not 0. `combination` is a `Combination`."""
+    """Predict each row in [first, last), then update from rows with nonzero weight. `combination`: a `Combination`."""
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
     losses, products = combination.losses[0], combination.losses[1]
     tile = new_tile(combination, lane_outputs, last - first)
@@ -162,7 +162,7 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
             row_offsets[r] = (start + r) * 2 * width
             fields[Y + r], fields[WEIGHT + r] = signs[start + r], weights[start + r]
         run_levels(combination, tile, flat, width, n, examples, False)
-        # the answers, losses and damping
+        # predictions, losses and damping
         for r in range(n):
             row, y, c = start + r, fields[Y + r], fields[WEIGHT + r]
             probability[row], score_variance[row] = fields[CHANCE + r], fields[VARIANCE + r]
@@ -180,11 +180,11 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
 
 @kernel
 def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n_learned, delayed):
-    """Have the combination for later rows learn from what lanes said of `rows`; return how many it has learned so far.
+    """Update the combination for later rows from the lane outputs of `rows`; return how many it has learned so far.
 
-    `ahead` tells whether `lane_outputs` has these rows alone, as they were said ahead; then the log losses of what this
-    combination said are left in `delayed[LOST]`. Otherwise it has all rows, said without delay. `delayed[TOLD]` gets
-    the log-odds that it said, either way.
+    If `ahead`, `lane_outputs` has these rows alone, predicted before their block was learned, and the log losses of
+    this combination are written to `delayed[LOST]`. Otherwise it has all rows, predicted without delay. Its log-odds
+    are written to `delayed[TOLD]` in both cases.
     """
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
     losses, damping = combination.losses[0], combination.damping
@@ -197,7 +197,7 @@ def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n
             row_offsets[r] = (start + r if ahead else row) * 2 * width
             fields[Y + r], fields[WEIGHT + r] = signs[row], weights[row]
         run_levels(combination, tile, flat, width, n, 0, True)
-        # the answers, losses and damping
+        # predictions, losses and damping
         for r in range(n):
             row, n_learned = rows[start + r], n_learned + 1
             update_damping(combination, tile, r, 1.0, n_learned)
@@ -214,7 +214,7 @@ def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n
 
 @kernel
 def reset_shares(combination):
-    """Make the shares of outputs and of the last level what Bayes' rule gives for their losses."""
+    """Set the shares of outputs and of the last level by Bayes' rule from their losses."""
     n_slots, finals, all_finals = combination.shares.size, zeros(LANES, np.float64), zeros(LANES, np.float64)
     final_shares, losses = combination.final_shares, combination.losses[0]
     for j in range(final_shares.size):

@@ -1,17 +1,17 @@
-"""The kernels of a combination: its three levels, for a tile of rows at a time.
+"""Kernels of the combination: its three levels, one tile of rows at a time.
 
-Each step takes all rows of the tile before the next one does, for most of the work waits for nothing: of the rows'
-order depend the shares and the stackers alone. Of sums and logarithms eight rows are taken at a time. No bit depends on
-where tiles begin. The equations are in the docstring of `learner`.
+Each step processes all rows of the tile before the next step begins, since only the shares and the stackers depend on
+the order of rows. Sums and logarithms are computed for eight rows at a time. Results do not depend on where tiles
+begin. The equations are in the docstring of `learner`.
 
 **The data of a tile.** R rows; n_slots slots: b and A of the stackers, then the outputs, padded to a multiple of LANES:
 
     output_moments  [R][2][n_slots]            mean and variance of each output's score
     output_lines    [R + 1][FIELDS][n_slots]   the fields of each output; shares of line R are those after the tile
-    final_lines     [R + 1][FIELDS][LANES]     the same for the last level: 0 the answer, 1 the mixture, 2.. stackers
-    row_fields      [NUMBERS][TILE_ROWS]       the numbers of each row
-    sums            [SUMS][TILE_ROWS][LANES]   vectors that are to be added up, eight rows at a time
-    slot_vectors    [ALONG + finals][n_slots]  what is the same for all rows, then S f of each stacker
+    final_lines     [R + 1][FIELDS][LANES]     the last level likewise: 0 the prediction, 1 the mixture, 2.. stackers
+    row_fields      [NUMBERS][TILE_ROWS]       scalars of each row
+    sums            [SUMS][TILE_ROWS][LANES]   vectors to be summed, eight rows at a time
+    slot_vectors    [ALONG + finals][n_slots]  vectors that all rows share, then S f of each stacker
     steps           [4][LANES]                 of each stacker: step of its mean, root of its covariance's; twice
 
 `run_levels` has the steps in order.
@@ -48,41 +48,41 @@ from bayou.learners.bank.steps import heavy_evidence
 from bayou.learners.ensembles.shares import leak_after, shares_from_losses
 from bayou.learners.ensembles.stackers import MAX_LOGIT, MAX_STACKED_LOGIT, STACKER_MEMORY
 
-# The mean of how far outputs are damped is that of about a thousand examples; none counts for more than this.
+# The running mean of damping ratios spans about a thousand examples; each ratio is capped.
 DAMPING_MEMORY, MAX_DAMPING_RATIO = 1e-3, 100.0
 # Products of probabilities below this are added to the losses as logarithms.
 MIN_PRODUCT = 1e-250
 # Multiplications and additions may fuse, as those of vectors do.
 FUSE = {"contract"}
 
-# Rows of a tile: what is made of them stays in the nearest cache.
+# Rows of a tile: their scratch stays in the innermost cache.
 TILE_ROWS = 16
 # Fields of a line.
 #   LOGIT   damped score, within MAX_LOGIT
-#   SPREAD  what the score was divided by; of a stacker the variance of its score
+#   SPREAD  divisor of the score; for a stacker the variance of its score
 #   PLUS    P(y = 1)
 #   MINUS   P(y = -1)
 #   SHARE   before the row is learned
-#   SEEN    what the stackers see of it; scratch for likelihoods before that
+#   SEEN    input of the stackers; scratch for likelihoods before that
 LOGIT, SPREAD, PLUS, MINUS, SHARE, SEEN, FIELDS = range(7)
 # Fields of a row, each for all rows of the tile.
 #   Y            the label's sign
-#   WEIGHT       of the example; 0 is predicted alone
+#   WEIGHT       of the example; with 0 it is only predicted
 #   MIXED        logit of the mixture
-#   OWN          the lanes' variances, averaged over outputs that know theirs
+#   OWN          the lanes' variances, averaged over outputs that have one
 #   CENTER       mean logit of the outputs
 #   LAST_CENTER  mean logit of the last level
-#   ODDS         log-odds of the answer
-#   CHANCE       P(y = 1): of the mixture until the answer is known
+#   ODDS         log-odds of the prediction
+#   CHANCE       P(y = 1): of the mixture until the final one is computed
 #   OTHER        P(y = -1), likewise
 #   VARIANCE     of the score
 #   SHRINK       sqrt(1 + C8 variance)
 (Y, WEIGHT, MIXED, OWN, CENTER, LAST_CENTER, ODDS, CHANCE, OTHER, VARIANCE, SHRINK, NUMBERS) = (
     TILE_ROWS * k for k in range(12)
 )
-# Vectors of each row that are to be added up.
+# Vectors of each row that are to be summed.
 SUMS = 5
-# Slot vectors: 1 at b; 1 at A; the shares that are handed round; from here on S f of each stacker.
+# Slot vectors: 1 at b; 1 at A; how the leak of shares is distributed; from here on S f of each stacker.
 IS_B, IS_A, FLOOR, ALONG = range(4)
 
 
@@ -97,13 +97,13 @@ class TileScratch(NamedTuple):
     sums: np.ndarray
     slot_vectors: np.ndarray
     steps: np.ndarray
-    final_floor: np.ndarray  # the shares that are handed round in the last level
+    final_floor: np.ndarray  # how the leak of shares is distributed in the last level
     unit_vector: np.ndarray  # 1 in the middle
 
 
 @kernel(forceinline=True)
 def new_tile(combination, said, rows):
-    """Allocate scratch for so many rows, or for TILE_ROWS at a time; it holds the shares of the combination."""
+    """Allocate scratch for at most TILE_ROWS of these rows, and copy the shares of the combination into it."""
     n_slots, n_finals, size = combination.shares.size, combination.final_shares.size, min(rows, TILE_ROWS) + 1
     tile = TileScratch(
         zeros(TILE_ROWS, np.int64),
@@ -136,7 +136,7 @@ def new_tile(combination, said, rows):
 
 @inlined
 def carry_shares(combination, tile, n):
-    """Make the shares after n rows those before the next ones."""
+    """Carry the shares after n rows over to the next tile, and store them in the combination."""
     n_slots, shares, final_shares = combination.shares.size, combination.shares, combination.final_shares
     for at in range(0, n_slots, LANES):
         share = load(tile.output_lines, (n * FIELDS + SHARE) * n_slots + at)
@@ -149,7 +149,7 @@ def carry_shares(combination, tile, n):
 
 @inlined
 def gather_outputs(combination, tile, lane_outputs, width, n):
-    """Copy what the lanes said of the tile's rows, by outputs."""
+    """Gather the lane outputs of the tile's rows into one slot per output."""
     n_slots, lane_of = np.uint64(combination.shares.size), combination.lane_of
     row_offsets, moments = tile.row_offsets, tile.output_moments
     for r in range(np.uint64(n)):
@@ -161,7 +161,7 @@ def gather_outputs(combination, tile, lane_outputs, width, n):
 
 @inlined
 def write_output_probabilities(combination, tile, r):
-    """Write what the outputs say of row r: logits, probabilities of both labels, damping."""
+    """Write the logit, the probabilities of both labels and the damping of each output for row r."""
     n_slots, moments, lines = combination.shares.size, tile.output_moments, tile.output_lines
     zero = fill(load(lines, 0), 0.0)
     for at in range(0, n_slots, LANES):
@@ -178,7 +178,7 @@ def write_output_probabilities(combination, tile, r):
 
 @kernel(forceinline=True)
 def temper_likelihoods(lines, likelihoods, tempered, floor, at_floor, n_slots, c):
-    """Write likelihoods to the power of c, over the largest of those that have a share."""
+    """Write likelihoods to the power of c, divided by the largest of those that have a share."""
     zero = fill(load(lines, 0), 0.0)
     most = zero - 1e300
     for at in range(0, n_slots, LANES):
@@ -192,7 +192,7 @@ def temper_likelihoods(lines, likelihoods, tempered, floor, at_floor, n_slots, c
 
 @inlined
 def update_shares(lines, numbers, floor, at_floor, n_slots, r, examples):
-    """Write the shares after row r, the first one after so many examples, by fixed share."""
+    """Write the shares after row r by fixed share; `examples` were learned before it."""
     zero = fill(load(lines, 0), 0.0)
     line, c = r * FIELDS * n_slots, numbers[WEIGHT + r]
     mine, then = line + SHARE * n_slots, line + (FIELDS + SHARE) * n_slots
@@ -216,7 +216,7 @@ def update_shares(lines, numbers, floor, at_floor, n_slots, r, examples):
 
 @inlined
 def update_losses_and_shares(lines, fields, losses, losses_start, kept, knows, n_slots, r):
-    """Add the losses of row r; the shares after it are those that Bayes' rule gives for all losses so far."""
+    """Add the losses of row r, and write the shares after it by Bayes' rule from all losses so far."""
     line, c = r * FIELDS * n_slots, fields[WEIGHT + r]
     of_label = line + (PLUS * n_slots if fields[Y + r] > 0.0 else MINUS * n_slots)
     for at in range(0, n_slots, LANES):
@@ -228,7 +228,7 @@ def update_losses_and_shares(lines, fields, losses, losses_start, kept, knows, n
 
 @inlined
 def mix(combination, tile, n):
-    """Write the first level's mixture, and what the stackers see."""
+    """Write the first level's mixture, and the inputs of the stackers."""
     n_slots, lines, finals, sums = combination.shares.size, tile.output_lines, tile.final_lines, tile.sums
     numbers, slots = tile.row_fields, tile.slot_vectors
     zero = fill(load(lines, 0), 0.0)
@@ -267,7 +267,7 @@ def mix(combination, tile, n):
 
 @kernel(forceinline=True)
 def step_heavy_example(steps, y, c):
-    """Write the steps of stackers whose scores are N(m, s), and those of their covariances, for a weight c > 1."""
+    """Write the steps of stackers with scores N(m, s), and of their covariances, for an example of weight c > 1."""
     s = load(steps, LANES)
     g = 1.0 / (s * C8 + 1.0)
     root = sqrt(g)
@@ -278,9 +278,9 @@ def step_heavy_example(steps, y, c):
 
 @inlined(fastmath=FUSE)
 def step_stackers(combination, tile, means, covariances, r):
-    """Write the stackers' scores, logits and probabilities of row r; then have them learn its label.
+    """Write the stackers' scores, logits and probabilities of row r; then update the stackers from its label.
 
-    Each step is taken by both of them before the next one: neither waits for the other.
+    Each step is done for both stackers before the next one, so that neither waits for the other.
     """
     n_slots, n_used = combination.shares.size, (combination.lane_of.size + 5) // 4 * 4
     n_stackers, prior, steps = combination.final_shares.size - 1, combination.stacker_prior, tile.steps
@@ -348,7 +348,7 @@ def step_stackers(combination, tile, means, covariances, r):
 
 @inlined
 def write_predictions(combination, tile, n):
-    """Write the answer for each row, and the variance of its score."""
+    """Write the prediction of each row, and the variance of its score."""
     n_slots, lines, finals = combination.shares.size, tile.output_lines, tile.final_lines
     sums, numbers = tile.sums, tile.row_fields
     zero = fill(load(lines, 0), 0.0)
@@ -383,7 +383,7 @@ def write_predictions(combination, tile, n):
 
 @inlined
 def run_levels(combination, tile, lane_outputs, width, n, examples, bayes):
-    """Take n rows through the three levels, after so many examples; shares follow by Bayes' rule or by fixed share."""
+    """Run n rows through the three levels; shares are updated by Bayes' rule if `bayes`, else by fixed share."""
     n_slots, fields, losses, floor = combination.shares.size, tile.row_fields, combination.losses[0], tile.final_floor
     means, covariances = combination.stacker_mean.reshape(-1), combination.stacker_covariance.reshape(-1)
     kept, knows = combination.kept, combination.knows
@@ -410,7 +410,7 @@ def run_levels(combination, tile, lane_outputs, width, n, examples, bayes):
 
 @inlined
 def update_damping(combination, tile, r, shrink, examples):
-    """Update how far outputs are damped, in the mean of about the last thousand examples, row r counted."""
+    """Add row r to the running mean, over about a thousand examples, of how far outputs are damped."""
     latest, n_slots = max(1.0 / examples, DAMPING_MEMORY), combination.shares.size
     part = 1.0 / shrink
     for at in range(0, n_slots, LANES):
@@ -422,7 +422,7 @@ def update_damping(combination, tile, r, shrink, examples):
 
 @inlined
 def add_losses(lines, n_slots, r, y, c, losses, products, at_loss):
-    """Add the losses of row r, or multiply probabilities that are added later; return whether a product is low."""
+    """Add the losses of row r, or multiply probabilities to be added later; return whether a product is too low."""
     line = (r * FIELDS + (PLUS if y > 0.0 else MINUS)) * n_slots
     low = False
     for at in range(0, n_slots, LANES):

@@ -1,14 +1,14 @@
-"""Lane X of the bank: a weight for each feature, and one for each pair of features that come together.
+"""Lane X of the bank: a weight for each feature, and one for each pair of features that occur together.
 
 It is a scaled lane (`learner` has the equations) over the row's features and over products of two of them. Features and
 pairs have prior variances of their own, and scales e^l of their own, l ~ N(0, .05); the pairs' values are products of
 values in units of the stream. Nothing is forgotten.
 
-**Pairs** are never written down. A pair's place in the table is a hash of both features, whichever comes first; which
-two were the first to use a place is kept beside it, so that weights have names. Which pairs count is a table of groups
-(columns, `Batch.groups`). A row gives at most MOST_PAIRS, neighbours first.
+**Pairs** are never listed. A pair's place in the table is a hash of both features, in either order; the first two
+features to use a place are stored beside it, so that weights have names. A table of groups (columns, `Batch.groups`)
+says which pairs count. A row has at most MOST_PAIRS pairs, neighbors first.
 
-Where two pairs of one row share a place, both see the same weight, and it learns from the last of them.
+If two pairs of one row share a place, both read the same weight, and it is updated from the last of them.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _SPREAD = np.uint64(0xD6E8FEB86659FD93)
 
 
 class CrossState(NamedTuple):
-    """What lane X is and believes, as kernels take it. Zero bytes mean the prior."""
+    """Settings and learned state of lane X, as kernels take it. Zero bytes mean the prior."""
 
-    crossed: np.ndarray  # (GROUPS, GROUPS): whether features of two groups are
+    crossed: np.ndarray  # (GROUPS, GROUPS): whether features of two groups are crossed
     has_intercept: bool
-    weights: np.ndarray  # mean and gained precision at each place, and one place more for nothing
-    features: np.ndarray  # the first two features met at each place, from 1 on; 0 for none
+    weights: np.ndarray  # mean and gained precision at each place; the last place is a dummy
+    features: np.ndarray  # the first two features seen at each place, counted from 1; 0 for none
     stream: np.ndarray  # rows measured and their mean log length, as for lanes
     intercept: np.ndarray  # MEAN, GAIN
-    scale: np.ndarray  # of l of FEATURES and PAIRS: means, what precisions have gained
+    scale: np.ndarray  # l of FEATURES and PAIRS: means, gained precisions
 
     @property
     def bits(self) -> int:
@@ -83,25 +83,25 @@ class CrossRowScratch(NamedTuple):
     means: np.ndarray
     gains: np.ndarray
     xvs: np.ndarray
-    owners: np.ndarray  # numbers of the features in the row; two of each pair
+    owners: np.ndarray  # positions in the row of each slot's feature, or of both features of a pair
     hashes: np.ndarray  # of features
 
 
 @kernel
 def _feature_hash(feature):
-    """Of a feature; that of a pair is the exclusive or of both."""
+    """Return the hash of a feature; that of a pair is the exclusive or of both."""
     return mix(np.uint64(feature) + GOLDEN)
 
 
 @kernel
 def _at_hash(found, shift):
-    """Where the weight of a hash stands."""
+    """Return the place of a hash in the table of weights."""
     return np.uint32((found * _SPREAD) >> shift)
 
 
 @kernel
 def place_of(one, other, bits):
-    """Where the weight of a feature stands, or, if another is given (not -1), of the pair of them."""
+    """Return the place of a feature's weight, or of the pair's if `other` is not -1."""
     found = _feature_hash(one)
     if other >= 0:
         found ^= _feature_hash(other)
@@ -110,7 +110,7 @@ def place_of(one, other, bits):
 
 @kernel
 def places_of(ones, others, bits):
-    """`place_of` for many."""
+    """Return `place_of` for arrays of features."""
     found = empty(ones.size, np.int64)
     for k in range(ones.size):
         found[k] = place_of(ones[k], others[k], bits)
@@ -119,7 +119,7 @@ def places_of(ones, others, bits):
 
 @inlined
 def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shift, nowhere):
-    """The row's features, then its pairs, and asks for their weights; where pairs begin and where they end."""
+    """Write the row's features, then its pairs, and prefetch their weights; return where pairs begin and end."""
     places, xs, hashes, owners = row.places, row.xs, row.hashes, row.owners
     weights, crossed = into.weights.reshape(-1), into.crossed.reshape(-1)
     dtype = xs.dtype.type
@@ -161,7 +161,7 @@ def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shi
 
 @inlined
 def _gather(row, table, first, last, prior):
-    """Mean and variance of what some weights say of a row, before they are scaled."""
+    """Return mean and variance of the score of slots `first` to `last`, before it is scaled."""
     zero = fill(load(row.xs, 0), 0.0)
     sum_m = sum_s = zero
     for k in range(first, last, LANES):
@@ -192,7 +192,7 @@ def _learn_weights(row, table, first, last, factor, step, fall, examples, most):
 
 @inlined
 def _name_places(row, into, indices, start, first, last):
-    """Keep the features of places that were never used."""
+    """Store the features of places that are used for the first time."""
     features = into.features
     for k in range(first, last):
         if row.gains[k] == 0 and row.xs[k] != 0 and not features[row.places[k], 0]:
@@ -204,7 +204,7 @@ def _name_places(row, into, indices, start, first, last):
 
 @inlined
 def heard(m, s, y, c, temper, zero):
-    """What a label of weight c tells of a score N(m, s): slope and curvature of the evidence; `zero` is a vector."""
+    """Return slope and curvature of the evidence of a label of weight c on a score N(m, s); `zero` is a vector."""
     root = 1.0 / math.sqrt(1.0 + C8 * temper * s)
     if c <= 1.0:
         slope, curvature = evidence(zero + m * root * y * LOG2E, c)
@@ -215,11 +215,11 @@ def heard(m, s, y, c, temper, zero):
 
 @kernel
 def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, said):
-    """Predict rows from `row` to `last`, learn from those whose weight is not 0. `into` is a `CrossState`.
+    """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `CrossState`.
 
-    Mean and variance of each row's score go to `column` of `said`. The data:
+    Mean and variance of each row's score are written to `column` of `said`. The data:
 
-        into.weights  [place][2]       mean and gained precision; the last place stands for nothing
+        into.weights  [place][2]       mean and gained precision; the last place is a dummy
         here          [slot]           the row's features, padded to whole vectors, then its pairs, padded likewise
         scale         [2][2]           MEAN and GAIN of l of FEATURES and of PAIRS
     """
@@ -253,7 +253,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         if counted < SETTLED and length > 0:
             new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
         unit, bound = dtype(unit_of(new_log_length)), dtype(reach / math.sqrt(1.0 + length))
-        # what the lane says, of features (1) and of pairs (2)
+        # predict: features (1) and pairs (2)
         middle, end = _lay_out(here, into, indices, values, groups, start, length, unit, bound, shift, nowhere)
         m_1, s_1 = _gather(here, table, 0, middle, PRIORS[FEATURES])
         m_2, s_2 = _gather(here, table, middle, end, PRIORS[PAIRS])
@@ -266,7 +266,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         said[r, 0, column], said[r, 1, column] = m, s
         if c == 0.0:
             continue
-        # what the label tells it
+        # update from the label
         examples += 1
         step, fall = heard(m, s, np.float64(signs[r]), c, 1.0, zero)
         _name_places(here, into, indices, start, 0, length)

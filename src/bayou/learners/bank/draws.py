@@ -1,13 +1,13 @@
-"""Which lane's weights a draw from the bank has, and what they are.
+"""Draws of weights from a bank: the choice of a lane, and weights from its posterior.
 
-A draw is one weight vector: that of one lane, taken with a probability proportional to exp(-its summed loss), which is
-Bayes' rule where lanes are equally likely at first. Only lanes whose posterior is one are drawn from: tempered lanes
-believe too little of their variance, those with memory have given some of theirs back, and AdaGrad has none. In a bank
-that has no other lanes any Gaussian one may be taken, and where all are AdaGrad any.
+A draw is one weight vector: that of one lane, chosen with a probability proportional to exp(-its summed loss), which is
+Bayes' rule if lanes are equally likely at first. Only lanes with a proper posterior are drawn from: tempered lanes use
+only part of their variance, lanes with memory discard evidence, and AdaGrad has no variance. If a bank has no such
+lane, any Gaussian one may be drawn from, and if all are AdaGrad, any lane.
 
     w_i = e^l (mu_i + r n_i sqrt(v_i))       n_i standard normal
 
-r^2 = 1 is for intervals. To choose, r^2 = 1/2 is better, as measured (`docs/howto/bandit.md`): it explores less, and
+r^2 = 1 is for intervals. For choosing, r^2 = 1/2 has measured better (`docs/howto/bandit.md`): it explores less, but
 still enough.
 """
 
@@ -27,9 +27,9 @@ SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 
 
 def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the lanes that a draw may take, and the probability of each."""
+    """Return the indices of the lanes that a draw may take, and the probability of each."""
     slots, losses = combination.slots, np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
-    # Of two outputs the better one speaks for its lane.
+    # A lane with two outputs is judged by the better one.
     np.minimum.at(
         losses, combination.lane_of, np.where(combination.kept[slots], combination.summed_losses()[slots], np.inf)
     )
@@ -51,7 +51,7 @@ def draw(
     purpose: str,
     scores: np.ndarray,
 ) -> None:
-    """Fill scores[draw, row], each draw from one lane; `places` are those of the non-zeros' weights in the table."""
+    """Fill scores[draw, row], each draw from one lane; `places` are the table rows of the non-zeros' weights."""
     numbers, chances = lanes_to_draw(lanes, combination)
     taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
     for lane in np.unique(taken).tolist():

@@ -1,7 +1,7 @@
-"""Outputs of the bank that are dropped on the way: by narrowing, or because a lane of pairs does not pay.
+"""Dropping outputs of the bank as it learns: by narrowing, or because a lane of pairs does not pay.
 
-The evidence that an output is worth its coefficient is the density of c_k = 0 in a stacker before the data over that
-after them, as a logarithm. Both are looked at after fixed numbers of examples, so that they depend on nothing else.
+The evidence that an output is worth its coefficient is the logarithm of the density of c_k = 0 in a stacker before the
+data over that after them. Both checks happen after fixed numbers of examples, so that they depend on nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bayou.learners.bank.groups import GroupPriors
 from bayou.learners.bank.lanes import KEEP, LIVE, PER_SQUARE, PRECISION, PRIOR, STAYS, LaneState
 from bayou.learners.bank.pairs import WORTH, PairLanes
 
-# After that many examples, that many outputs are kept.
+# Number of outputs that are kept, by the number of examples after which the others are dropped.
 NARROWING = {4096: 12, 16384: 8}
 
 
@@ -21,9 +21,9 @@ class Dropping:
     """Drops outputs that do not pay.
 
     Args:
-        live: the combination by whose evidence they are judged.
-        later: the one for later rows, which has the outputs that `static` marks.
-        lanes, groups, pairs: of which those rest that have no output left.
+        live: the combination whose evidence decides.
+        later: the combination for later rows, which has the outputs that `static` marks.
+        lanes, groups, pairs: where lanes without a remaining output are disabled.
         narrows: whether outputs are dropped by NARROWING.
     """
 
@@ -41,21 +41,21 @@ class Dropping:
         self._lanes, self._groups, self._pairs, self._narrows = lanes, groups, pairs, narrows
 
     def next_stop(self, examples: int) -> int:
-        """Return after how many examples outputs may be dropped; -1 for never."""
+        """Return the number of examples at which outputs may be dropped next; -1 for never."""
         stops = [at for at in NARROWING if at > examples] if self._narrows else []
         if self._pairs is not None and (look := self._pairs.next_look(examples)) > 0:
             stops.append(look)
         return min(stops, default=-1)
 
     def at_stop(self, examples: int) -> None:
-        """Drop what does not pay after so many examples."""
+        """Drop the outputs that do not pay, at a number of examples that `next_stop` returned."""
         if self._narrows and examples in NARROWING:
             self._drop_weakest(NARROWING[examples])
         if self._pairs is not None and self._pairs.looks:
             self._drop_pairs(self._pairs)
 
     def drop(self, slots: np.ndarray) -> None:
-        """Condition the stackers on c_k = 0, and let lanes rest none of whose outputs is left."""
+        """Drop outputs: condition the stackers on c_k = 0, and disable lanes that have no output left."""
         drop_outputs(self._live, slots)
         drop_outputs(self._later, self.later_slots(slots))
         if self._later.kept.any():  # one that had all of the shares may be gone
@@ -67,7 +67,7 @@ class Dropping:
         return 2 + np.flatnonzero(np.isin(np.flatnonzero(self._static), slots - 2))
 
     def refresh(self) -> None:
-        """Make settings and priors follow from which outputs are kept."""
+        """Update settings and priors to the outputs that are kept."""
         live, settings = self._live, self._lanes.settings
         live.stacker_prior[2:] *= live.kept[2:]
         self._later.stacker_prior[2:] *= self._later.kept[2:]
@@ -81,13 +81,13 @@ class Dropping:
         self._groups.refresh()
 
     def _drop_weakest(self, n_kept: int) -> None:
-        """Keep the outputs with most evidence, summed over the stackers; the others as if they had never been."""
+        """Keep the `n_kept` outputs with the most evidence, summed over the stackers, and drop the others."""
         slots = np.flatnonzero(self._live.kept)
         evidence = np.sum(self._log_evidence_nonzero(slots), axis=0)
         self.drop(slots[np.argsort(-evidence, kind="stable")[n_kept:]])
 
     def _drop_pairs(self, pairs: PairLanes) -> None:
-        """Let go of lanes of pairs that do not pay, the worst first: without it others may."""
+        """Drop lanes of pairs that do not pay, one at a time and the worst first: others may pay without it."""
         live = self._live
         losses, shares = live.summed_losses(), live.final_shares[1:]
         total = losses[live.shares.size]
@@ -102,7 +102,7 @@ class Dropping:
             self.drop(slots[[int(np.argmin(ahead))]])
 
     def _log_evidence_nonzero(self, slots: np.ndarray) -> np.ndarray:
-        """Return the log evidence that c_k != 0, a row for each stacker."""
+        """Return the log evidence that c_k != 0, one row per stacker."""
         live, found = self._live, []
         for mean, covariance in zip(live.stacker_mean, live.stacker_covariance, strict=True):
             variance, prior = np.diag(covariance)[slots], live.stacker_prior[slots]

@@ -1,4 +1,4 @@
-"""Lanes P and Q of the bank: field-weighted factorisation machines with Gaussian factors.
+"""Lanes P and Q of the bank: field-weighted factorization machines with Gaussian factors.
 
 A feature i of group g (its column; `Batch.groups` modulo GROUPS, or a hash where there are none) has eight factors
 a_if, N(sign_if, 10) at first, sign_if = +-1 by a hash of the feature. Pairs of groups have weights r_gh, about 1 at
@@ -9,7 +9,7 @@ first. With t = u x, u = 1 / the stream's typical length (the geometric mean ove
     T_gf = sum_h r_gh c_ghf S_hf     j_if = t_i (T_gf - r_gg t_i a_if), the score's derivative by a_if
     m = sum_{g<=h} r_gh D_gh         s = sum j^2 v + sum_{g<=h} D^2 v_r
 
-and the steps of a tempered lane (ku = .3, kp = .1; `learner`). That the product of two variances is left out of s is on
+and the steps of a tempered lane (ku = .3, kp = .1; `learner`). The product of two variances is left out of s on
 purpose: with it factors learn less.
 
     P   seven factors with signs c_ghf by a hash of (g, h, f); its eighth is a weight of the feature alone, N(0, 1), and
@@ -41,23 +41,23 @@ from bayou.learners.bank.steps import LIMIT_32, LIMIT_64
 
 P, Q, MACHINES = range(3)
 GROUPS = 16
-# Of each feature: means less their signs and gained precisions, of P, then of Q.
+# Row length of the state: for P, then for Q, means less their signs and gained precisions.
 STRIDE = 2 * MACHINES * LANES
 ALONE = LANES - 1  # the factor of P that is a weight of the feature alone
 UPDATE, SAYS = 0.3, 0.1  # ku, kp
 FACTOR_PRIOR, ALONE_PRIOR, BIAS_PRIOR, PAIR_PRIORS = 0.1, 1.0, 1.0 / 3.0, (10.0, 1.0)
 KEEPS = (1.0, 1.0 / 1.01)
-# How far a value in units of the stream, a factor and a ratio of groups may go: squares of sums of their products are
-# still numbers of float32.
+# Bounds of a value in units of the stream, of a factor and of a ratio of groups: squares of sums of their products stay
+# finite in float32.
 LONGEST, MOST_FACTOR, MOST_RATIO = 100.0, 1e5, 1e3
-# Of what is said of a row.
+# Rows of a row's outputs: mean and variance of the score.
 M, S = range(2)
-# So many non-zeros between a feature and the one that is asked for.
+# Non-zeros between a feature and the one that is prefetched.
 AHEAD = 32
 
 
 class FactorState(NamedTuple):
-    """What lanes P and Q are and believe, as kernels take it. Zero bytes mean the prior."""
+    """Settings and learned state of lanes P and Q, as kernels take it. Zero bytes mean the prior."""
 
     has_intercept: bool
     signs: np.ndarray  # +-1 of eight bits, 256 times eight
@@ -66,7 +66,7 @@ class FactorState(NamedTuple):
     state: np.ndarray
     stream: np.ndarray  # rows measured and their mean log length
     intercept: np.ndarray  # of P: mean, gained precision
-    pairs: np.ndarray  # (MACHINES, 2, GROUPS, GROUPS): r less 1, what its precision has gained
+    pairs: np.ndarray  # (MACHINES, 2, GROUPS, GROUPS): r less 1, its gained precision
 
 
 def new_factors(n_features: int, has_intercept: bool, dtype: str) -> FactorState:
@@ -85,7 +85,7 @@ def new_factors(n_features: int, has_intercept: bool, dtype: str) -> FactorState
 
 
 def _pair_signs() -> np.ndarray:
-    """c_ghf of both: (MACHINES, GROUPS, GROUPS, LANES). What P has in the eighth place belongs to no pair."""
+    """Return c_ghf of both machines, shape (MACHINES, GROUPS, GROUPS, LANES). P's eighth factor belongs to no pair."""
     signs = np.ones((MACHINES, GROUPS, GROUPS, LANES))
     for g in range(GROUPS):
         for h in range(g + 1, GROUPS):
@@ -103,16 +103,16 @@ class FactorRowScratch(NamedTuple):
     bits: np.ndarray  # of their signs: eight for P, eight for Q
     xs: np.ndarray  # values, and in units of the stream
     ts: np.ndarray
-    phases: np.ndarray  # what sums are rounded by
+    phases: np.ndarray  # rounding phases
     factors: np.ndarray  # a of each feature, of P, then of Q
     slopes: np.ndarray  # j
     variances: np.ndarray
-    there: np.ndarray  # the groups that the row has
+    there: np.ndarray  # groups that occur in the row
     marks: np.ndarray  # 1 for each of them
 
 
 class GroupSums(NamedTuple):
-    """Scratch for the groups of a row, of P, then of Q; what is of groups that the row has not is zero."""
+    """Scratch for the groups of a row, of P, then of Q; entries of groups that the row does not have are zero."""
 
     by_group: np.ndarray  # S_gf
     by_factor: np.ndarray  # S_fg
@@ -124,14 +124,14 @@ class GroupSums(NamedTuple):
     unsure: np.ndarray  # the variance of r_gh
     pairs: np.ndarray  # those of `FactorState`
     one: np.ndarray  # between zeros, to tell a group from the others
-    scores: np.ndarray  # vectors whose sums are m, and s, of pairs of groups
-    parts: np.ndarray  # and of features
+    scores: np.ndarray  # vectors whose sums are m and s from pairs of groups
+    parts: np.ndarray  # and s from features
     told: np.ndarray  # step and fall
 
 
 @inlined
 def _lay_out(row, indices, values, groups, start, length, unit, bound, examples):
-    """The row's features; how many groups it has."""
+    """Write the row's features to scratch; return how many groups it has."""
     dtype = row.xs.dtype.type
     n = 0
     for k in range(length):
@@ -153,7 +153,7 @@ def _lay_out(row, indices, values, groups, start, length, unit, bound, examples)
 
 @inlined
 def _add_up(row, sums, state, into, length):
-    """Factors of each feature, and their sums over groups; the part of m that is not of pairs."""
+    """Load the factors of each feature and sum them by group; return the part of m that is not from pairs."""
     mask = load(into.by_pair, 0)  # none for the weight of the feature alone
     alone = fill(mask, 0.0)
     for k in range(length):
@@ -173,7 +173,7 @@ def _add_up(row, sums, state, into, length):
 
 @inlined
 def _turn_sums(row, sums, into, n):
-    """S_fg, and D_gg."""
+    """Compute S_fg and D_gg from the sums over groups."""
     for p in range(n):
         for machine in range(MACHINES):
             at = (machine * GROUPS + row.there[p]) * LANES
@@ -191,7 +191,7 @@ def _turn_sums(row, sums, into, n):
 
 @inlined
 def _pair_groups(row, sums, into, n):
-    """D and T of the row's groups; m and s of what pairs of groups say."""
+    """Compute D and T of the row's groups, and the parts of m and s that come from pairs of groups."""
     zero = fill(load_wide(row.factors, 0), 0.0)
     for at in range(0, MACHINES * GROUPS * LANES, GROUPS):
         store(sums.turned, at, zero)
@@ -229,7 +229,7 @@ def _pair_groups(row, sums, into, n):
 
 @inlined
 def _slopes(row, sums, state, into, length, most):
-    """j of every factor, and its variance; s of what factors say."""
+    """Compute j and the variance of every factor, and the part of s that comes from factors."""
     mask = load(into.by_pair, 0)
     alone, dtype = 1.0 - mask, row.ts.dtype.type  # P's eighth
     priors = FACTOR_PRIOR + alone * (ALONE_PRIOR - FACTOR_PRIOR)
@@ -273,7 +273,7 @@ def _learn_factors(row, sums, state, length, most):
 
 @inlined
 def _learn_pairs(row, sums, n, phase, most):
-    phases = phase * load_wide(row.marks, 0)  # nothing is rounded of groups that the row has not
+    phases = phase * load_wide(row.marks, 0)  # no rounding for groups that the row does not have
     for p in range(n):
         for machine in range(MACHINES):
             line = (machine * GROUPS + row.there[p]) * GROUPS
@@ -311,14 +311,14 @@ def _new_sums(kind):
 
 @kernel
 def run_factors(indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, said):
-    """Predict rows from `row` to `last`, learn from those whose weight is not 0. `into` is a `FactorState`.
+    """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `FactorState`.
 
-    Mean and variance of each row's score in P and Q go to `column` of `said` and the next one. The data:
+    Mean and variance of each row's score in P and Q are written to `column` of `said` and the next one. The data:
 
         state  [feature][machine][2][LANES]         means less their signs, gained precisions, of eight factors
-        pairs  [machine][2][GROUPS][GROUPS]         r less 1, what its precision has gained; `sums.pairs` within a call
+        pairs  [machine][2][GROUPS][GROUPS]         r less 1, its gained precision; `sums.pairs` within a call
         here   [non-zero][machine][LANES]           factors, slopes and variances of the row's features
-        sums   [machine][group][factor or group]    sums over the row's groups; zero for groups that it has not
+        sums   [machine][group][factor or group]    sums over the row's groups; zero for all other groups
     """
     state, pairs, stream, intercept = into.state.reshape(-1), into.pairs.reshape(-1), into.stream, into.intercept
     dtype = state.dtype.type
@@ -341,7 +341,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
                 there = np.int64(indices[np.uint64(k)]) * STRIDE
                 for at in range(0, STRIDE, 2 * LANES):
                     prefetch(state, there + at)
-        # what both machines say
+        # predict with both machines
         n = _lay_out(here, indices, values, groups, start, length, unit, bound, examples + 1)
         alone = _add_up(here, sums, state, into, length)
         _turn_sums(here, sums, into, n)
@@ -362,7 +362,7 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
                 if machine == P and into.has_intercept:
                     intercept[0] += v_b * step
                     intercept[1] = min(intercept[1] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
-        # what the label tells them
+        # update from the label
         if c != 0.0:
             examples += 1
             _learn_factors(here, sums, state, length, most)

@@ -1,4 +1,4 @@
-"""Of what groups a bank's features are, what prior it has learned for each, and lanes that fade, seen from outside."""
+"""Groups of a bank's features, the prior learned for each, and the upkeep of lanes that fade."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from bayou.learners.bank.lanes import NATURAL, OTHER, PRIOR, STAYS, LaneState
 from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
 from bayou.learners.bank.rows import mark_again
 
-# A table of more bytes is gone through by threads, in so many parts.
+# A table of more bytes is processed by threads, in N_PARTS parts.
 THREADED_BYTES, N_PARTS = 4 << 20, 2
 NO_GROUPS = read_only(np.zeros(0, np.uint8))
 
 
 class LearnedPrior(NamedTuple):
-    """What a bank has learned of the weights of one group of features before it knows any of them."""
+    """Prior that a bank has learned for the weights of one group of features."""
 
-    group: int  # its number in `Batch.groups`
+    group: int  # its index in `Batch.groups`
     sd: float  # the prior's standard deviation, in units of the features
-    features: int  # that were met
+    features: int  # number of features seen
 
 
 class GroupPriors:
-    """The groups of a bank's features, and what lanes know of each group as a whole."""
+    """The groups of a bank's features, and the prior that lanes have for each group."""
 
     def __init__(self, lanes: LaneState) -> None:
         self._lanes = lanes
@@ -37,12 +37,12 @@ class GroupPriors:
         self.refresh()
 
     def refresh(self) -> None:
-        """Make the precisions of priors those that settings and learned priors say."""
+        """Recompute the table of prior precisions from settings and learned priors."""
         lanes = self._lanes
         fill_held(lanes.held, lanes.settings[PRIOR], lanes.priors, np.flatnonzero(lanes.settings[NATURAL]))
 
     def restore(self) -> None:
-        """Make what is not in files follow from the arrays that were put back."""
+        """Recompute the state that files do not store, after the arrays were loaded."""
         lanes = self._lanes
         self.has_groups = bool(lanes.groups.any())
         np.clip(lanes.fade[0], LEAST_FADE, 1.0, out=lanes.fade[0])
@@ -50,9 +50,9 @@ class GroupPriors:
             mark_again(lanes.marks, lanes.squares)
 
     def of_batch(self, batch: Batch, learns: bool = False) -> np.ndarray:
-        """Return the group of each non-zero, as the batch or else the table has it; nothing if all are of one.
+        """Return the group of each non-zero, from the batch or else from the table; an empty array without groups.
 
-        Where a bank has learned without groups, rows that have some are predicted without.
+        A bank that has learned without groups predicts without them, even if the batch has some.
         """
         self.has_groups |= learns and batch.groups is not None
         if batch.groups is not None and self.has_groups:
@@ -60,7 +60,7 @@ class GroupPriors:
         return read_only(self._lanes.groups[batch.indices]) if self.has_groups else NO_GROUPS
 
     def rebase_fade(self) -> None:
-        """Let tables take up what factors have become small; memory is what it waits for, so it has all cores."""
+        """Fold factors that have become small into the tables; this is bound by memory, so large tables use threads."""
         state, (fade, folds) = self._lanes.state, self._lanes.fade
         while (fade < FOLD).any():
             parts = [part.reshape(-1) for part in np.array_split(state, N_PARTS)]
@@ -69,11 +69,11 @@ class GroupPriors:
             fade /= np.where(fade < FOLD, FOLD, 1.0)
 
     def will_rebase(self, examples: int) -> bool:
-        """Whether `rebase_fade` will change the tables once so many examples more were learned."""
+        """Return whether `rebase_fade` will change the tables after this many more examples."""
         return bool((self._lanes.fade[0] * self._lanes.settings[STAYS] ** examples < FOLD).any())
 
     def learned(self) -> list[LearnedPrior]:
-        """Return the prior of each group that was met, as the first lane that learns it has it; or nothing."""
+        """Return the prior of each group seen, from the first lane that learns priors; empty if no lane does."""
         lanes, learned = self._lanes, np.flatnonzero(self._lanes.settings[NATURAL])
         if not len(learned):
             return []

@@ -1,4 +1,4 @@
-"""What a bank tells of its parts: each output of each lane, and the levels of the combination."""
+"""Inspection of a bank: each output of each lane, and the levels of the combination."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from bayou.learners.bank.lanes import WEIGHT, LaneState
 from bayou.learners.bank.pairs import PairLane
 from bayou.learners.bank.presets import Lane
 
-# Behind the outputs in the table of losses: the bank itself, the mixture, the stackers.
+# Entries after the outputs in the table of losses: the bank itself, the mixture, the stackers.
 FINALS = ("bank", "mixture", "stacker", "stacker with memory")
 
 
 class OutputInfo(NamedTuple):
-    """What one output of a lane has to say for itself; `Bank.lanes` lists them."""
+    """Settings and statistics of one output of a lane; `Bank.lanes` lists them."""
 
     lane: Lane | PairLane
     temper: float  # kp of this output
     weight: float  # its share of the mixture
     stacking: float  # its coefficient c_k, the mean over both stackers by their shares
-    loss: float  # its own mean log loss so far; NaN once it was dropped
+    loss: float  # its own mean log loss so far; NaN once it is dropped
     scale: float  # the factor e^l it has learned, 1 if it learns none
     kept: bool  # not dropped by narrowing
 
     @property
     def name(self) -> str:
-        """The lane's name, and kp where this is its second output."""
+        """The lane's name, with kp if this is its second output."""
         return str(self.lane) + (f", kp {self.temper:g}" if self.temper == self.lane.second else "")
 
 
 def outputs_of(
     lanes: LaneState, combination: Combination, chosen: list[tuple[Lane | PairLane, float]]
 ) -> list[OutputInfo]:
-    """All outputs, each of a lane and its kp."""
+    """Return an `OutputInfo` for each output, given its lane and kp in `chosen`."""
     scales = np.exp(np.append(lanes.scale[0], 0.0))[np.minimum(combination.lane_of, lanes.width)]
     columns = [combination.shares, _stacking(combination), _mean_losses(lanes, combination), combination.kept]
     numbers = zip(*(column[combination.slots].tolist() for column in columns), scales.tolist(), strict=True)
@@ -48,7 +48,7 @@ def outputs_of(
 
 
 def levels_of(lanes: LaneState, combination: Combination) -> dict[str, dict[str, float]]:
-    """Mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
+    """Return mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
     losses, shares = _mean_losses(lanes, combination)[-LANES:], [1.0, *combination.final_shares]
     return {
         name: {"share": float(share), "loss": float(loss)}
@@ -63,6 +63,6 @@ def _mean_losses(lanes: LaneState, combination: Combination) -> np.ndarray:
 
 
 def _stacking(combination: Combination) -> np.ndarray:
-    """The coefficients of the outputs in the stackers, averaged by the stackers' shares."""
+    """Return the stackers' coefficients of the outputs, averaged by the stackers' shares."""
     shares, means = combination.final_shares[1:], combination.stacker_mean
     return shares @ means / shares.sum() if shares.size else np.zeros(means.shape[1])

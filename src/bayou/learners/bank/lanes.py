@@ -1,6 +1,6 @@
-"""The lanes of the bank: what they believe, what they say of a row, and what a label tells them.
+"""The lanes of the bank: their state, the prediction of a row, and the update from its label.
 
-Lanes know nothing of the combination on top of them (`combination`), so that the two can work at the same time, the
+Lanes do not depend on the combination on top of them (`combination`), so that the two can run at the same time, the
 lanes some rows ahead. The equations are in the docstring of `learner`.
 """
 
@@ -61,10 +61,10 @@ from bayou.learners.bank.steps import (
 )
 
 # Rows of the table of settings.
-#   PRIOR       the part of a prior's precision that does not depend on the feature; where learned priors begin
-#   PER_SQUARE  prior precision per mean square of the feature, of normalised lanes
+#   PRIOR       the part of a prior's precision that does not depend on the feature; initial value of learned priors
+#   PER_SQUARE  prior precision per mean square of the feature, of normalized lanes
 #   SPREAD      C8 ku
-#   KEEP        1 / (1 + memory): what a precision keeps at each use
+#   KEEP        1 / (1 + memory): fraction of a precision that is kept at each use
 #   RATE        of AdaGrad; 0 for a Gaussian lane
 #   SCALED      1 where a scale is learned
 #   NORMALISED  1 where the prior variance is v0/q
@@ -74,52 +74,52 @@ from bayou.learners.bank.steps import (
 #   NATURAL     1 where the prior of each group is learned: the state then has precision times mean
 #   STAYS       1 - fading
 PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION, NATURAL, STAYS = range(12)
-# What is counted of the stream.
+# Counters of the stream.
 #   ROWS        rows measured
 #   LOG_LENGTH  their mean log length
 #   OTHER       rows with a value other than 1 or -1
 #   WEIGHT      sum of weights
 ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
-# Rows with other values are few as long as they are less than one in so many.
+# Rows with other values are few as long as they are less than one in FEW.
 FEW = 32.0
 
 
 class LaneState(NamedTuple):
-    """What the lanes are and what they believe, as kernels take it. `width` is their number, a multiple of LANES."""
+    """Settings and learned state of the lanes, as kernels take it. `width`: number of lanes, a multiple of LANES."""
 
     settings: np.ndarray  # PRIOR to STAYS, a column for each lane
     has_intercept: bool
     widest: float  # the largest variance that a weight can have, at least 1
-    # Of each feature: eight means, eight precisions gained; a second such block for lanes 8 to 15, and so on. Zero
-    # bytes mean the prior. A lane that learns its prior has precision times mean in the place of the mean, and one that
-    # fades has gained what stands here times `fade`.
+    # For each feature: eight means, eight gained precisions; a second such block for lanes 8 to 15, and so on. Zero
+    # bytes mean the prior. A lane that learns its prior has precision times mean in place of the mean; the gains of a
+    # lane that fades are the values here times `fade`.
     state: np.ndarray
-    # Mean square and uses of a feature. While few rows hold a value other than 1 or -1 (`FEW`), as where a hash brings
-    # two indicators together, they are counted from its own first such value on; zeros before: it is 1.
+    # Mean square and uses of a feature. While few rows have a value other than 1 or -1 (`FEW`), as when a hash merges
+    # two indicators, they are counted from the feature's own first such value on; zeros before mean a mean square of 1.
     squares: np.ndarray
-    marks: np.ndarray  # a bit for each feature: whether its squares are counted. It follows from them (`mark_again`)
+    marks: np.ndarray  # a bit for each feature: whether its squares are counted; derived from them (`mark_again`)
     stream: np.ndarray  # ROWS to WEIGHT
-    intercept: np.ndarray  # means; what precisions have gained
+    intercept: np.ndarray  # means; gained precisions
     scale: np.ndarray  # likewise, of l
-    fade: np.ndarray  # of each lane; how often what it has gained took up a part of it
-    groups: np.ndarray  # of each feature that was met
+    fade: np.ndarray  # factor of each lane; how often it was folded into the stored gains
+    groups: np.ndarray  # of each feature seen
     priors: np.ndarray  # of each lane that learns them: SQUARES, KNOWN, HELD of each group
-    fresh: np.ndarray  # of each such lane and group: what is not yet in SQUARES, and in KNOWN less its factor HELD
-    held: np.ndarray  # the precisions of priors that do not move, of each group in each lane
-    renews: bool = True  # whether priors are made anew as rows are learned
+    fresh: np.ndarray  # of each such lane and group: sums not yet in SQUARES, and in KNOWN (without its factor HELD)
+    held: np.ndarray  # prior precisions that do not depend on the feature, of each group in each lane
+    renews: bool = True  # whether priors are recomputed as rows are learned
 
     @property
     def width(self) -> int:
         return self.settings.shape[1]
 
     def factors(self) -> np.ndarray:
-        """What a value is multiplied by in each lane: scale and unit of the stream."""
+        """Return the factor of values in each lane: its scale, times the unit of the stream unless it is normalized."""
         unit = unit_of(self.stream[LOG_LENGTH]) if self.stream[ROWS] else 1.0
         return np.exp(self.scale[0]) * np.where(self.settings[NORMALISED] > 0, 1.0, unit)
 
 
 def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype: str) -> LaneState:
-    """Before anything was learned."""
+    """Return the state at the prior."""
     width, learned = settings.shape[1], np.count_nonzero(settings[NATURAL])
     least = np.where(settings[NATURAL] > 0, LEAST, settings[PRECISION])
     widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / least
@@ -164,7 +164,7 @@ class LaneScratch(NamedTuple):
 
     m: np.ndarray  # the score's mean
     s: np.ndarray  # and variance
-    own: np.ndarray  # M, the part of m that is scaled
+    own: np.ndarray  # M, the part of m that the learned scale multiplies
     v_bias: np.ndarray
     v_scale: np.ndarray
     factors: np.ndarray
@@ -172,12 +172,12 @@ class LaneScratch(NamedTuple):
     curvatures: np.ndarray
     fade: np.ndarray
     unfade: np.ndarray
-    least: np.ndarray  # precision that any feature of the row has gained
+    least: np.ndarray  # smallest gained precision of the row's features
 
 
 @inlined
 def _make_factors(each, tables, scale_log, unit):
-    """What values are multiplied by: scale, and unit of the stream where a lane is normalised anyway."""
+    """Fill the factors of the row's values: the scale of the lane; normalized lanes undo the unit of the stream."""
     for at in range(0, scale_log.size, LANES):
         factor = exp2(load(scale_log, at) * LOG2E)
         factor = where_above(load(tables.normalised, at), 0.0, factor / unit, factor) * load(tables.live, at)
@@ -186,12 +186,13 @@ def _make_factors(each, tables, scale_log, unit):
 
 @inlined
 def _score_row(same, counts, lanes, state, held, row, length, each, tables, most, farthest, indices, ahead):
-    """Mean and variance of a row's score in every lane; leaves variances in `vs`, and means in `means` if it `counts`.
+    """Compute mean and variance of a row's score in every lane; leave variances in `vs`.
 
-    `same` says that all values are. The lanes of as many non-zeros from `ahead` on are asked for.
+    Means are left in `means` if `counts`. `same`: all values are equal. The lanes of as many non-zeros from `ahead` on
+    are prefetched.
 
-    Where a prior has moved, precision times mean stays: what examples told of a weight they told whatever the prior.
-    Elsewhere the mean is what it was, bit for bit.
+    Where a prior has moved, precision times mean stays, as what the examples contributed does not depend on the prior.
+    Elsewhere the mean is unchanged, bit for bit.
     """
     width = each.m.size
     bias_mean, bias_gain, scale_gain = lanes.intercept[0], lanes.intercept[1], lanes.scale[1]
@@ -236,7 +237,7 @@ def _score_row(same, counts, lanes, state, held, row, length, each, tables, most
 
 @inlined
 def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
-    """What a label tells every lane (`slopes`, `curvatures`), its scale and its intercept."""
+    """Compute the label's `slopes` and `curvatures` in every lane, and update scales and intercepts."""
     bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
     dtype = each.m.dtype.type
     zero = fill(load(each.m, 0), 0.0)
@@ -270,9 +271,9 @@ def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
 def _learn_row(
     same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most, squares, marks, indices, ahead
 ):
-    """Every feature of a row in every lane; adds to `fresh` what lanes that learn their priors sum up.
+    """Update the weights of a row's features in every lane; add to `fresh` the sums of lanes that learn their priors.
 
-    If it `counts`, the squares of as many non-zeros from `ahead` on are asked for: here there is most time for it.
+    If `counts`, the squares of as many non-zeros from `ahead` on are prefetched: there is most time for it here.
     """
     width = each.m.size
     zero, one = fill(load(each.m, 0), 0.0), fill(load(each.m, 0), 1.0)
@@ -302,13 +303,13 @@ def _learn_row(
                 lost = (fixed + moving * row.mean_squares[k]) * lose
                 kept = where_above(natural, 0.0, kept, mean)
             if any_natural:
-                if 2 * (row.held[k] + at) != sums:  # another group than that of the feature before
+                if 2 * (row.held[k] + at) != sums:  # not the group of the previous feature
                     store(fresh, sums, squared)
                     store(fresh, sums + LANES, known)
                     sums = 2 * (row.held[k] + at)
                     squared, known = load(fresh, sums), load(fresh, sums + LANES)
                 squared, known = squared + shift * (mean * 2.0 + shift), known + (v - v * share)
-                # Of two products one is picked, so that no compiler can choose which of them fuses with the sum.
+                # Select one of the two products, so that the compiler cannot choose which of them fuses with the sum.
                 told = where_above(natural, 0.0, more, zero)
                 shift = (mean + shift) * told + where_above(natural, 0.0, x * step, shift)
             grown = gained + (more * unfade + phase * power_below(gained))
@@ -322,7 +323,7 @@ def _learn_row(
 
 @kernel
 def numbers_of(marks):
-    """Of the lanes that are marked."""
+    """Return the indices of the lanes whose mark is above 0."""
     numbers, n = zeros(marks.size, np.int64), 0
     for lane in range(marks.size):
         if marks[lane] > 0.0:
@@ -333,7 +334,7 @@ def numbers_of(marks):
 
 @inlined
 def _make_fades(each, fade):
-    """What gained precisions are multiplied by, and divided by."""
+    """Fill the factors of gained precisions, and their inverses."""
     for at in range(0, fade.size, LANES):
         part = load(fade, at)
         store(each.fade, at, like(part, load(each.fade, at)))
@@ -342,7 +343,7 @@ def _make_fades(each, fade):
 
 @kernel(forceinline=True)
 def _uses_known(lanes, state, normalised, dtype):
-    """For features of which nothing was counted; 0 uses if no lane is normalised."""
+    """Return the estimate of uses for features that are not counted; it is 0 if no lane is normalized."""
     if normalised.size == 0:
         return CountEstimate(state, 0, 0, dtype(0))
     lane, width = normalised[0], lanes.settings.shape[1]
@@ -352,21 +353,21 @@ def _uses_known(lanes, state, normalised, dtype):
 
 @kernel
 def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, lanes, row, last, examples, stop, said):
-    """Predict rows from `row` to `last`, learn from those whose weight is not 0. (The next row, examples learned.)
+    """Predict each row in [row, last), then update from rows with nonzero weight; return (next row, examples learned).
 
-    It ends early where `examples` reaches `stop`. `lanes` is a `LaneState`; `groups` may be empty, then all features
-    are of group 0. Vectors run across lanes:
+    It ends early when `examples` reaches `stop`. `lanes` is a `LaneState`; if `groups` is empty, all features are in
+    group 0. Vectors run across lanes:
 
-        state        [feature][block][2][LANES]  eight means of a feature, then what its eight precisions have gained;
+        state        [feature][block][2][LANES]  eight means of a feature, then its eight gained precisions;
                                                  a block for each eight lanes, one cache line in float32
-        squares      [feature][2]                mean square of its values and uses; a bit of `marks` says whether any
+        squares      [feature][2]                mean square of its values and uses; a bit of `marks` if counted
         held         [group][lane]               prior precisions that do not depend on the feature
-        fresh        [group][block][2][LANES]    what lanes that learn their priors have not yet taken in
+        fresh        [group][block][2][LANES]    sums that lanes have not yet added to the statistics of priors
         said         [row][2][lane]              mean m and variance s of the row's score
         here, each   scratch of a row: of its non-zeros (`LaneRowScratch`), and of each lane (`LaneScratch`)
 
-    A row is read three times: for its values and squares, by `_score_row` for what lanes say, and by `_learn_row`,
-    which updates the state in place.
+    A row is read three times: for its values and squares, by `_score_row` for the outputs, and by `_learn_row`, which
+    updates the state in place.
     """
     settings, stream = lanes.settings, lanes.stream
     state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
@@ -377,7 +378,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     reach = math.sqrt(most / lanes.widest)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
 
-    # Rows of tables as arrays of their own: in a loop, taking one costs more than what is done with it.
+    # Slice the tables once: in a loop, slicing a row costs more than the work on it.
     typed = settings.astype(state.dtype)
     tables = LaneConfig(
         *(typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], dtype(1) - typed[KEEP], typed[RATE]),
@@ -401,7 +402,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     counted, log_length = stream[ROWS], stream[LOG_LENGTH]
     unit = unit_of(log_length) if counted > 0.0 else 1.0
     filled = dtype(-1)
-    stale = True  # factors are to be made anew
+    stale = True  # factors must be recomputed
     end = indptr[indptr.size - 1]
     while row < last:
         start = indptr[row]
@@ -431,13 +432,13 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         counts |= other or (every and length > 0)
         ahead = start + AHEAD if start + AHEAD + length <= end else start
         if counts:
-            # where the row is learned, `_learn_row` asks for squares
+            # if the row is learned, `_learn_row` prefetches the squares
             known = _uses_known(lanes, state, normalised, dtype)
             row_squares(
                 here, squares, marks, known, every, indices, values, start, length, all_marked, ahead, c == 0.0, most
             )
 
-        # what the lanes say of it. Unsigned: Numba would ask of every signed index whether it counts from the end.
+        # predict. Indices are unsigned: Numba would check of every signed one whether it counts from the end.
         row_places(here, indices, groups, start, length, width)
         asked = lanes, state, held, here, length, each, tables, most, farthest, indices, ahead
         if counts:
@@ -453,7 +454,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         if c == 0.0:
             continue
 
-        # what the label tells them
+        # update from the label
         examples += 1
         _learn_label(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(signs[row - 1]), c)
         row_phases(here.phases, indices, start, length, examples)
@@ -472,7 +473,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
             fade_lanes(fade, tables.stays)
             _make_fades(each, fade)
 
-        # what is counted
+        # counters
         if counts:
             stream[OTHER] = others
             count_row(here, squares, marks, indices, start, length, all_marked)

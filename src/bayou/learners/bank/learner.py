@@ -1,28 +1,28 @@
 """The bank: several priors learned side by side and combined by evidence, so that nothing is left to tune.
 
 A lane is a small learner of all weights with one answer to the questions that a user would otherwise have to answer:
-how large are weights, in which units do features come, how sure may one be, do weights drift?
+how large are the weights, in which units are the features, how far can variances be trusted, do weights drift?
 
-**A Gaussian lane** believes its weights to be N(mu_i, v_i). For an example (x, y = +-1) of weight c, with m = sum x mu
-and s = sum x^2 v, it says m / sqrt(1 + C8 kp s), and then matches moments, C8 = pi/8:
+**A Gaussian lane** has the posterior N(mu_i, v_i) of its weights. For an example (x, y = +-1) of weight c, with
+m = sum x mu and s = sum x^2 v, it predicts the logit m / sqrt(1 + C8 kp s), and then matches moments, C8 = pi/8:
 
     g = 1/(1 + C8 ku s)    z = y m sqrt(g)    dm = y sqrt(g) S(-z)    dv = g S(z) S(-z)
     mu += x v dm           v *= max(1 - h, 1/(1 + 2h))                h = x^2 v dv
 
-    temper      (ku, kp): how much of its variance to believe when updating and when predicting
+    temper      (ku, kp): how much of its variance to use when updating and when predicting
     scale       one factor e^l for all features, l ~ N(0, .05), is learned as one more weight, of the value
                 M = e^l sum x mu: s += M^2 v_l, and a step of l is at most 1/2
     normalise   the prior variance is v0/q, q the mean square of the feature's own values: units do not matter. When q
                 changes, mu/v stays: mu <- mu (q_old/v0 + gained) / (q_new/v0 + gained) before each use
     memory      v <- min((1 + gamma) v, v0) at each use: old evidence fades
     fading      1/v - 1/v0 loses this share at every example, used or not; means and the intercept stay (`priors`)
-    learned     the prior variance of each column is learned, from the weights that are known so far (`priors`)
+    learned     the prior variance of each column is learned, from the weights learned so far (`priors`)
 
 A lane with a `rate` is AdaGrad instead: with the gradient g, G += g^2 and w -= rate g / max(sqrt(G), 1e-6). Weights
-c <= 1 multiply dm and dv; of a larger one the first unit counts as above and the rest where it leaves the score, at
-t = g s [S(-z) + (c - 1) S(-z - t)].
+c <= 1 multiply dm and dv; of a larger weight the first unit counts at z and the rest at z + t, where the update leaves
+the score, t = g s [S(-z) + (c - 1) S(-z - t)].
 
-**The unit of the stream.** All lanes but the normalised ones see x in units in which a typical row (the geometric mean
+**The unit of the stream.** All lanes but the normalized ones read x in units in which a typical row (the geometric mean
 of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; most streams do as they are.
 
 **Combining**, in three levels. A lane has one output logit z_k, or two with different kp (`second`).
@@ -36,14 +36,14 @@ of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; m
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
 back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`draws`).
 
-**Later rows.** A model that has stopped learning predicts by a second combination, of lanes without memory by use, that
-is learned from delayed outputs (`ensembles.delayed`) and answers `predict(batch, horizon="later")`. The weights are
-those of this one, linearised as it stands (`weights`).
+**Later rows.** A model that has stopped learning predicts with a second combination, of lanes without memory by use. It
+is learned from delayed outputs (`ensembles.delayed`) and used by `predict(batch, horizon="later")`. The weights shown
+are those of this combination, linearized at its current state (`weights`).
 
 **Pairs** of features have lanes of their own, one output each (`pairs`).
 
-Parts that learned apart become one by what their lanes have gained (`merging`); the combination of such lanes can be
-learned afresh from rows that they do not know (`recombining`).
+Banks that learned separately are merged by adding the gains of their lanes (`merging`); the combination of such lanes
+can be relearned from rows that they have not learned (`recombining`).
 
 Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching: marginal-gaussian, appendix D.2.
 """
@@ -93,18 +93,18 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     """Many priors side by side, combined by evidence: the default learner.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
+        n_features: number of weights; features are numbered from 0.
         preset: "slim" (8 lanes, one cache line per feature) or "wide" (16 lanes, a little better, half as fast).
-        lanes: lanes of your own instead: a list of `Lane`s, or of mappings with their fields.
+        lanes: your own lanes instead of a preset: a list of `Lane`s, or of mappings with their fields.
         combine: "stack", or "share" for the first level alone.
-        narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with most evidence.
+        narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with the most evidence.
         intercept: whether there is an extra weight whose feature is always 1.
         intercept_variance: its prior variance; in each lane max(3, prior_variance) if not given.
-        dtype: of the state, "float32" or "float64". The intercept and the stackers are always kept in float64.
-        pairs: lanes of pairs of features besides: "crosses", "factors" (crosses, and factorisation machines), or
+        dtype: type of the state, "float32" or "float64". The intercept and the stackers are always in float64.
+        pairs: additional lanes of pairs of features: "crosses", "factors" (crosses, and factorization machines), or
             "auto" and "auto,factors", which drop those that do not pay.
-        cross: which pairs: "columns" (`Batch.groups`), "all", or a list of pairs of groups.
-        pair_bits: 2^pair_bits places for their weights.
+        cross: which features are paired: "columns" (`Batch.groups`), "all", or a list of pairs of groups.
+        pair_bits: the weights of pairs are hashed to 2^pair_bits places.
 
     >>> from bayou import Batch
     >>> learner = Bank(n_features=10)
@@ -180,7 +180,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         self._use(lanes, pair_lanes)
 
     def _use(self, lanes: LaneState, pairs: PairLanes | None) -> None:
-        """Have all parts work on these lanes."""
+        """Use these lanes, and rebuild the parts that work on them."""
         self._lanes, self._pairs, self._groups = lanes, pairs, GroupPriors(lanes)
         live, later, narrows = self._combination, self._later, self._parameters["narrowing"]
         self._dropping = Dropping(live, later, self._static, lanes, self._groups, pairs, narrows)
@@ -205,13 +205,13 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def learn(self, batch: Batch, combine: bool = True) -> np.ndarray:
-        """As every learner does; or its lanes alone, in less than half the time.
+        """Learn from a batch as every learner does; or with the lanes alone, in less than half the time.
 
         Args:
             batch: the rows, with labels.
-            combine: False leaves the combination as it is, which then knows the lanes as they were. It is for parts
-                of a stream that are learned apart and whose combination is learned afresh in the end (`recombine`).
-                There is no prediction then: the answer is NaN for every row.
+            combine: False leaves the combination as it is, out of date with its lanes. Use it for parts of a stream
+                that are learned separately and whose combination is relearned in the end (`recombine`). There is no
+                prediction then: the result is NaN for every row.
         """
         if yes_or_no("combine", combine):
             return super().learn(batch)
@@ -224,17 +224,17 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         on_told: Callable[[Batch, np.ndarray], object] | None = None,
         learn: bool = False,
     ) -> float:
-        """Learn afresh how to combine the lanes, from rows that they have not learned.
+        """Relearn the combination of the lanes from scratch, from rows that the lanes have not learned.
 
-        On rows that the lanes know it would come to trust those that remember them best. 20,000 rows are enough, or of
-        fewer than 200,000 rows a tenth.
+        On rows that the lanes have learned it would favor those that memorize best. 20,000 rows are enough, or a tenth
+        of the rows if there are fewer than 200,000.
 
         Args:
             batches: the rows, with labels.
-            on_told: called with some rows at a time and P(y = 1) of each, from before they were learned from.
-            learn: whether the lanes learn each row, too, once they have said what they think of it. In the end that is
-                better: no row is lost, and the combination knows the lanes as they come to be. Otherwise they are left
-                as they are, and the same rows serve again after the next round.
+            on_told: called with some rows at a time and P(y = 1) of each, predicted before it was learned from.
+            learn: whether the lanes, too, learn each row after it was predicted. This is better at the end: no row is
+                lost, and the combination fits the lanes as they become. Otherwise lanes are left as they are, and the
+                same rows can be used again after the next round.
 
         Returns:
             the mean log loss of these rows, each predicted before the combination learned from it.
@@ -273,14 +273,14 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
 
     @property
     def looks_later(self) -> bool:
-        """Whether it has learned how to predict later rows, and has outputs left for it."""
+        """True if the combination for later rows has learned enough to be used, and has outputs left."""
         return super().looks_later and bool(self._later.kept.any())
 
     def rewrites(self, examples: int) -> bool:
         return self._groups.will_rebase(examples)
 
     def compile_last_kernels(self) -> None:
-        """Compile what follows the lanes, by running it on no rows."""
+        """Compile the kernels that follow the lanes, by running them on no rows."""
         self._runner.compile(self._dtype)
 
     def _check_state(self) -> None:
@@ -300,13 +300,13 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
 
     @property
     def lanes(self) -> list[OutputInfo]:
-        """Every output of every lane: setting, weight, stacking coefficient, loss so far, learned scale."""
+        """Every output of every lane: settings, share, stacking coefficient, loss so far, learned scale."""
         with self._lock:
             chosen = [(self._said_by[lane], temper) for lane, temper in self._outputs]
             return outputs_of(self._lanes, self._combination, chosen)
 
     def parts(self) -> list[dict[str, Any]]:
-        """`lanes` and `levels` in words and numbers, for the command."""
+        """Return the kept outputs of `lanes`, then `levels`, as mappings for the command."""
         outputs = [
             {"name": o.name, "weight": o.weight, "stacking": o.stacking, "loss": o.loss, "scale": o.scale}
             for o in self.lanes
@@ -316,7 +316,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
 
     @property
     def has_live_pairs(self) -> bool:
-        """Whether it has a lane of crosses that the combination still uses."""
+        """True if there is a lane of crosses that the combination still uses."""
         return self._pairs is not None and bool(self._pairs.live[0])
 
     def pair_weights(self) -> PairWeights | None:
@@ -332,7 +332,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             return levels_of(self._lanes, self._combination)
 
     def priors(self) -> list[LearnedPrior]:
-        """The prior of each group that was met, as the first lane that learns it has it; none if there is no such lane.
+        """Return the prior of each group seen, from the first lane that learns priors; empty if no lane does.
 
         >>> from bayou.learners import Bank
         >>> bank = Bank(n_features=4)
@@ -364,7 +364,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
 
 
 def _indices(features: Any, n_features: int) -> np.ndarray:
-    """Return features as an index array, of whatever selects some."""
+    """Return features as an index array; `features` may be anything that indexes an array."""
     if isinstance(features, np.ndarray) and features.dtype.kind in "iu":
         return features.astype(np.int64, copy=False)
     indices: np.ndarray = np.arange(n_features)[features]

@@ -1,9 +1,9 @@
-"""Banks that learned apart as one: what their lanes have gained over the one they grew from adds up (`core.gains`).
+"""Merging banks: the gains of their lanes over the base that they grew from add up (`core.gains`).
 
-In rounds (`bayou.rounds`), where shards learn their rows with weights, natural parameters add; parts that were learned
-by anybody are averaged. Moves of lanes that forget are averaged always, those of plain gradients weighed by what was
-gained. Of combinations there is the mean of what parts have learned; that is a guess, as they were learned on other
-lanes than those that come out.
+In rounds (`bayou.rounds`), where shards learn their rows with weights, natural parameters add; models that were trained
+independently are averaged. Changes of lanes that forget are always averaged, those of plain gradients are weighted by
+the precision gained. Combinations are averaged; that is approximate, since each was learned on other lanes than the
+merged ones.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQ
 from bayou.learners.bank.rows import LEAST_SQUARE, mark
 from bayou.learners.bank.steps import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
-# Features at a time, to bound what is held in float64.
+# Features per block, to bound the memory held in float64.
 BLOCK = 1 << 16
 
 
 def rules_of(lanes: LaneState) -> np.ndarray:
-    """By which of the rules of `core.gains` each lane is merged."""
+    """Return the merge rule of each lane, a constant of `core.gains`."""
     settings = lanes.settings
     forgets = (settings[KEEP] < 1) | (settings[STAYS] < 1)
     return np.where(settings[RATE] > 0, GRADIENT, np.where(forgets, RECENT, EVIDENCE))
@@ -65,10 +65,10 @@ def rules_of(lanes: LaneState) -> np.ndarray:
 def gain_at(
     lanes: LaneState, base: Mapping[str, np.ndarray], base_fade: np.ndarray, features: np.ndarray, rules: np.ndarray
 ) -> np.ndarray:
-    """What lanes have learned of some features since they stood so: A and B of each lane, uses, summed squares, groups.
+    """Return the gain of some features over their rows in `base`: A and B of each lane, uses, summed squares, groups.
 
-    In units of the features, as lanes that learned apart have scales of their own. The base counts in the lanes' own
-    scale, and has faded: a feature that was not met has gained nothing.
+    Gains are in units of the features, as lanes that learned separately have scales of their own. The base is taken in
+    the lanes' current scale, and faded: a feature that was not seen has gained nothing.
     """
     gains, each = np.empty((len(features), 2 * lanes.width + 3)), _rules(lanes, rules)
     each = each._replace(
@@ -83,9 +83,9 @@ def gain_at(
 def join_at(
     lanes: LaneState, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
-    """Let lanes learn of some features what parts have gained over them in sum (`gains.joined`).
+    """Add the summed gains of shards to the lanes at some features (`gains.joined`).
 
-    Shards leave priors as they are: those of weights that have come together are learned from here (`renew`).
+    Shards leave priors as they are: the statistics of the joined weights are added here, for `renew`.
     """
     most, highest = (LIMIT_32, FARTHEST_32) if lanes.state.itemsize == 4 else (LIMIT_64, FARTHEST_64)
     some = features.astype(np.int64), np.array(gains, np.float64), met.astype(np.float64)
@@ -98,15 +98,15 @@ def join_at(
 
 
 def renew(lanes: LaneState) -> None:
-    """Make priors anew, of groups of which anything was learned."""
+    """Recompute the priors of groups that have statistics."""
     learned = np.flatnonzero(lanes.settings[NATURAL])
     met = lanes.priors[:, [SQUARES, KNOWN]].any(axis=1)
     renewed(lanes.priors, learned, lanes.held, lanes.settings[PRECISION])
-    lanes.priors[:, HELD] *= met  # as before anything was learned: 0
+    lanes.priors[:, HELD] *= met  # 0, as at the start, for groups without statistics
 
 
 def gain_apart(lanes: LaneState, base: LaneState, rules: np.ndarray) -> np.ndarray:
-    """What lanes have learned since `base` of intercept, scales, stream and priors, and how far evidence has faded."""
+    """Return what lanes have gained since `base` outside the tables: intercept, scales, stream, fade and priors."""
     intercept = gained(_intercepts(lanes), _intercepts(base), rules)
     scale = gained(_scales(lanes), _scales(base), _lasting(rules))
     counted, fade = _summed(lanes.stream) - _summed(base.stream), _faded(lanes, base.fade) / base.fade[0] - 1.0
@@ -114,12 +114,12 @@ def gain_apart(lanes: LaneState, base: LaneState, rules: np.ndarray) -> np.ndarr
 
 
 def n_apart(lanes: LaneState) -> int:
-    """How many numbers `gain_apart` has."""
+    """Return the length of `gain_apart`."""
     return 5 * lanes.width + len(lanes.stream) + 4 * GROUPS * len(lanes.priors)
 
 
 def join_apart(lanes: LaneState, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
-    """Let lanes learn that of so many parts; before all else, as it decides of the units in which features count."""
+    """Add the summed `gain_apart` of shards; call it first, as it sets the units in which features count."""
     *pairs, rest = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
     more, fade, sums = np.split(rest, np.cumsum([len(lanes.stream), lanes.width]))
     sums = _sums(lanes) + sums.reshape(-1, 2, 2, GROUPS)
@@ -137,7 +137,7 @@ def join_apart(lanes: LaneState, gains: np.ndarray, parts: int, weight: float, r
 
 
 def discount_lanes(lanes: LaneState, share: float) -> None:
-    """Let everything that was learned and does not fade by itself count less; means stay as they are."""
+    """Multiply by `share` the precision gains of lanes that do not forget, and of all scales; means stay."""
     lasting = np.where(rules_of(lanes) == RECENT, 1.0, share)
     lanes.intercept[1] *= lasting
     lanes.scale[1] *= share
@@ -156,14 +156,14 @@ def discount_lanes(lanes: LaneState, share: float) -> None:
 
 
 def changed_at(lanes: LaneState, base: LaneState) -> np.ndarray:
-    """The features of which lanes know something else than their base."""
+    """Return the features whose state or squares differ from the base's."""
     return changed([lanes.state, lanes.squares], [base.state, base.squares])
 
 
 def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
-    """Of parts that grew from `into`, which then knows what all know: the average of what they have come to.
+    """Merge lanes that grew from `into` into it, in place, averaging their gains.
 
-    Nobody knows by how much corrections that all parts have made would overshoot in sum.
+    A sum could overshoot, as several of them may have made the same corrections.
     """
     rules = rules_of(into)
     rules = np.where(rules == EVIDENCE, AVERAGE, rules)
@@ -182,12 +182,12 @@ def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
 
 
 def _lasting(rules: np.ndarray) -> int:
-    """By which rule scales are merged, which nobody forgets."""
+    """Return the merge rule of scales, which no lane forgets."""
     return AVERAGE if AVERAGE in rules else EVIDENCE
 
 
 class _MergeConfig(NamedTuple):
-    """Of each lane, for kernels: what its numbers are in the units of features, and by which rule they add up."""
+    """Merge rules of the lanes, and their factors to the units of the features, for kernels."""
 
     rule: np.ndarray
     into_a: np.ndarray
@@ -208,7 +208,7 @@ def _rules(lanes: LaneState, rules: np.ndarray) -> _MergeConfig:
 
 @kernel
 def _gain_at(state, squares, groups, base_state, base_squares, base_groups, features, lanes, gains):
-    """Fill `gains`, a row for each feature; whether the base knows more."""
+    """Fill `gains`, one row per feature; return whether the base has learned more."""
     width, less = lanes.rule.size, False
     for row in range(features.size):
         feature = features[row]
@@ -237,7 +237,7 @@ def _gain_at(state, squares, groups, base_state, base_squares, base_groups, feat
 
 @kernel
 def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes, held, sums, most, far, highest):
-    """Adds to `sums`, of lanes that learn priors and each group, by how much squared weights and what is known grew."""
+    """Add gains at some features; add the growth of SQUARES and KNOWN to `sums`, for lanes that learn priors."""
     width = lanes.rule.size
     for row in range(features.size):
         feature = features[row]
@@ -246,7 +246,7 @@ def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes,
         squared = base_uses * base_square + max(gains[row, 2 * width + 1], 0.0)
         square = min(max(squared / uses if uses > 0 else 1.0, LEAST_SQUARE), most)
         base_square = base_square if base_uses > 0 else 1.0
-        # Parts that have met a feature have it in the same group, unless two columns share it.
+        # Shards that have seen a feature agree on its group, unless two columns share it.
         group = np.float64(groups[feature]) + gains[row, 2 * width + 2] / max(met[row], 1.0)
         groups[feature] = np.uint8(min(max(group + 0.5, 0.0), 255.0))
         for k in range(width):
@@ -274,24 +274,24 @@ def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes,
 
 
 def _faded(lanes: LaneState, base: np.ndarray) -> np.ndarray:
-    """By what the base's own evidence is multiplied by now, `base` being its `fade` then."""
+    """Return the current factor of the base's stored gains, given `base`, its `fade` array at the time."""
     return lanes.fade[0] * FOLD ** (base[1] - lanes.fade[1])
 
 
 def _units(lanes: LaneState) -> np.ndarray:
-    """What makes the sums of lanes that learn their priors those of weights in units of the features."""
+    """Return the factors that convert prior statistics to the units of the features."""
     factors = lanes.factors()[lanes.settings[NATURAL] > 0]
     return np.stack([factors**2, np.ones(len(factors))], axis=1)[:, :, None]
 
 
 def _sums(lanes: LaneState) -> np.ndarray:
-    """What priors are learned from, in units of the features: of each group what is in P, and what is fresh."""
+    """Return the statistics that priors are learned from, in units of the features: those in P, then fresh ones."""
     units = _units(lanes)
     return np.stack([lanes.priors[:, [SQUARES, KNOWN]] * units, lanes.fresh.swapaxes(1, 2) * units], axis=1)
 
 
 def _put_sums(lanes: LaneState, sums: np.ndarray) -> None:
-    """What `_sums` has read."""
+    """Store statistics as `_sums` returns them, and recompute the priors."""
     units = _units(lanes)
     lanes.priors[:, [SQUARES, KNOWN]], lanes.fresh[:] = sums[:, 0] / units, (sums[:, 1] / units).swapaxes(1, 2)
     renew(lanes)
@@ -308,16 +308,16 @@ def _scales(lanes: LaneState) -> Places:
 
 
 def _summed(stream: np.ndarray) -> np.ndarray:
-    """What is counted of the stream, with the sum of log lengths in the place of their mean."""
+    """Return the counters of the stream, with the sum of log lengths in place of their mean."""
     summed = stream.copy()
     summed[LOG_LENGTH] *= stream[ROWS]
     return summed
 
 
 def merge_combinations(parts: list[Combination], counts: np.ndarray) -> None:
-    """Into the first of `parts`: what they know in the mean, each counting so much; losses are left to the caller.
+    """Merge combinations into `parts[0]`, in place, weighted by `counts`; losses are left to the caller.
 
-    Stackers have learned how to correct lanes that knew less than those that come out: of many parts, half of that.
+    Stackers have learned to correct weaker lanes than the merged ones, so their means shrink: to half, for many parts.
     """
     mine, counts = parts[0], counts / counts.sum()
     mine.damping[:] = counts @ [part.damping for part in parts]
@@ -329,7 +329,7 @@ def merge_combinations(parts: list[Combination], counts: np.ndarray) -> None:
 
 
 def mirror_lanes(lanes: LaneState) -> None:
-    """What lanes would believe of the opposite labels: all means are the opposite."""
+    """Negate all means, in place: the state that the opposite labels would have given."""
     lanes.intercept[0] = 0.0 - lanes.intercept[0]  # which leaves no -0.0: zero bytes mean the prior
     rows = nonzero_rows(lanes.state)
     for at in range(0, lanes.state.shape[1], 2 * LANES):
@@ -337,28 +337,28 @@ def mirror_lanes(lanes: LaneState) -> None:
 
 
 def mirror_combination(combination: Combination) -> None:
-    """Of lanes that say the opposite; the stackers' b is the opposite, and all else as it was."""
+    """Adapt a combination, in place, to mirrored lanes: negate the stackers' b, and leave the rest."""
     combination.stacker_mean[:, 0] *= -1.0
     combination.stacker_covariance[:, 0, 1:] *= -1.0
     combination.stacker_covariance[:, 1:, 0] *= -1.0
 
 
 def _merge_stackers(j: int, parts: list[Combination], counts: np.ndarray) -> None:
-    """The j-th ones: the mean of precisions, and of precisions times means, beyond the prior's."""
+    """Average the gains of the j-th stackers in precision, and in precision times mean, into `parts[0]`."""
     mine = parts[0]
     live = np.flatnonzero(mine.stacker_prior > 0)
     own_prior = mine.stacker_prior[live]
     prior = np.diag(1.0 / own_prior)
     gained, moved = np.zeros_like(prior), np.zeros(len(live))
     for part, count in zip(parts, counts, strict=True):
-        # Where an output was dropped there is nothing to invert: it counts as never learned.
+        # A dropped output has nothing to invert: it counts as never learned.
         there = part.stacker_prior[live] > 0
         covariance = part.stacker_covariance[j][np.ix_(live, live)]
         covariance = np.where(np.outer(there, there), covariance, np.diag(own_prior))
         precision = np.linalg.inv(covariance)
         gained += count * (precision - prior)
         moved += count * precision @ part.stacker_mean[j][live]
-    # With memory less may be known than the prior says in some direction; that much is known.
+    # A stacker with memory may be less certain than the prior in some direction: use the prior there.
     root = np.sqrt(own_prior)
     values, vectors = np.linalg.eigh(root[:, None] * (gained + gained.T) / 2.0 * root)
     half = root[:, None] * vectors
@@ -368,7 +368,7 @@ def _merge_stackers(j: int, parts: list[Combination], counts: np.ndarray) -> Non
 
 
 def _merged_shares(shares: list[np.ndarray], counts: np.ndarray) -> np.ndarray:
-    """The mean of the shares' logarithms. A share of 0 stays one."""
+    """Return the normalized geometric mean of the shares; a share that is 0 in any part stays 0."""
     there = np.all([each > 0 for each in shares], axis=0)
     logs = counts @ [np.log(np.where(there, each, 1.0)) for each in shares]
     merged = np.where(there, np.exp(logs - np.max(logs[there])), 0.0)

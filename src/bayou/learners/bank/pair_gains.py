@@ -1,7 +1,7 @@
-"""Lanes of pairs that learned apart as one: what they have gained adds up as that of other lanes does (`merging`).
+"""Merging lanes of pairs: their gains add up as those of other lanes do (`merging`).
 
-What X knows of a place travels beside the features, as if the places came behind them, with the two features that the
-place is of: in halves of 16 bits, whose sums over parts still tell them wherever all parts mean the same pair.
+The gains of X at its places are sent with those of features, as if the places came after them, each with its two
+features: in halves of 16 bits, whose sums over shards can be decoded if all shards have the same pair there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bayou.learners.bank.factors import ALONE_PRIOR, FACTOR_PRIOR, PAIR_PRIORS, 
 from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.bank.steps import LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
-# Of a place: what was gained, and both features in halves.
+# Columns of a place: A and B of its gain, and both features in halves.
 OF_PLACE = 6
 # A row of the factors' state: means and gained precisions of P, then of Q.
 _MEANS, _GAINS = np.r_[0:8, 16:24], np.r_[8:16, 24:32]
@@ -24,17 +24,17 @@ _FADES = np.repeat([False, True], 8)
 
 
 def factor_rules(averaged: bool) -> np.ndarray:
-    """Q forgets; P is merged as lasting evidence, or averaged."""
+    """Return the merge rule of each factor: Q forgets; P is merged as lasting evidence, or averaged."""
     return np.where(_FADES, RECENT, AVERAGE if averaged else EVIDENCE)
 
 
 def changed_places(pairs: PairLanes, base: PairLanes) -> np.ndarray:
-    """The places of which X knows something else than its base."""
+    """Return the places at which X differs from its base."""
     return changed([pairs.crosses.weights], [base.crosses.weights])
 
 
 def changed_factors(pairs: PairLanes, base: PairLanes) -> np.ndarray:
-    """The features of which P or Q know something else than their base."""
+    """Return the features at which P or Q differ from their base."""
     if pairs.factors is None or base.factors is None:
         return np.empty(0, np.int64)
     return changed([pairs.factors.state], [base.factors.state])
@@ -46,12 +46,12 @@ def _at(lane: CrossState, places: np.ndarray) -> Places:
 
 
 def _scales_of(lane: CrossState, owners: np.ndarray) -> np.ndarray:
-    """What values are multiplied by at places of these features: two make a pair."""
+    """Return the factor of values at places with these owners; a place with two features is a pair's."""
     return np.exp(lane.scale[MEAN])[np.where(owners[:, 1] > 0, PAIRS, FEATURES)]
 
 
 def gain_places(pairs: PairLanes, base: PairLanes, places: np.ndarray, rule: int = EVIDENCE) -> np.ndarray:
-    """What X has learned at some places since `base`, a row each."""
+    """Return the gain of X at some places since `base`, one row per place."""
     lane, owners, before = pairs.crosses, pairs.crosses.features[places], _at(base.crosses, places)
     a, b = gained(_at(lane, places), before, rule)
     refuse_less(a, before, rule)
@@ -62,11 +62,11 @@ def gain_places(pairs: PairLanes, base: PairLanes, places: np.ndarray, rule: int
 def join_places(
     pairs: PairLanes, places: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rule: int = EVIDENCE
 ) -> None:
-    """Let X learn at some places what parts have gained over it in sum."""
+    """Add the summed gains of shards to X at some places."""
     lane, held = pairs.crosses, PRIORS[FEATURES]
     halves = np.rint(gains[:, 2:] / np.maximum(met, 1)[:, None]).clip(0, 65535).astype("<u2")
     told = np.ascontiguousarray(halves).view("<u4").reshape(len(places), 2)
-    # Where parts mean different pairs the sum tells nothing: then it leads to another place.
+    # If shards have different pairs at a place, their sum is meaningless, and hashes to another place.
     others = np.where(told[:, 1] > 0, told[:, 1].astype(np.int64) - 1, -1)
     right = (told[:, 0] > 0) & (places_of(np.maximum(told[:, 0], 1).astype(np.int64) - 1, others, lane.bits) == places)
     known = lane.features[places]
@@ -88,14 +88,14 @@ def _of_rows(rows: np.ndarray) -> Places:
 
 
 def gain_factors(lanes: FactorState, base: np.ndarray, features: np.ndarray, rules: np.ndarray) -> np.ndarray:
-    """What P and Q have learned of some features since these stood so."""
+    """Return the gains of P and Q at some features, given their rows of the base's table."""
     return np.hstack(gained(_factors_at(lanes, features), _of_rows(base), rules))
 
 
 def join_factors(
     lanes: FactorState, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
-    """Let P and Q learn of some features what parts have gained over them in sum."""
+    """Add the summed gains of shards to P and Q at some features."""
     a, b = np.hsplit(gains, 2)
     mean, strength = joined(_factors_at(lanes, features), _HELD, a, b, met[:, None], weight, rules)
     most = LIMIT_32 if lanes.state.itemsize == 4 else LIMIT_64
@@ -105,7 +105,7 @@ def join_factors(
 
 
 def _small(pairs: PairLanes) -> list[tuple[Places, np.ndarray, float]]:
-    """What is small: places, the array [means, gained precisions] that holds them, and how far means go."""
+    """Return the parameters outside the tables: `Places`, their array [means, precisions gained], bound of means."""
     x = pairs.crosses
     found = [
         (Places(x.intercept[MEAN], x.intercept[GAIN], BIAS_PRIOR), x.intercept, np.inf),
@@ -124,7 +124,7 @@ def _streams(pairs: PairLanes) -> list[np.ndarray]:
 
 
 def gain_pairs_apart(pairs: PairLanes, base: PairLanes, rule: int = EVIDENCE) -> np.ndarray:
-    """What lanes of pairs have learned since `base` of intercepts, scales, pairs of groups, and of the stream."""
+    """Return what lanes of pairs have gained since `base` in intercepts, scales, pairs of groups, and the stream."""
     found = []
     for (now, _, _), (before, _, _) in zip(_small(pairs), _small(base), strict=True):
         found += [np.ravel(part) for part in gained(now, before, rule)]
@@ -134,7 +134,7 @@ def gain_pairs_apart(pairs: PairLanes, base: PairLanes, rule: int = EVIDENCE) ->
 
 
 def join_pairs_apart(pairs: PairLanes, gains: np.ndarray, parts: int, weight: float, rule: int = EVIDENCE) -> None:
-    """Let lanes of pairs learn that of so many parts; before all else."""
+    """Add the summed `gain_pairs_apart` of shards; call it before the other joins."""
     at = 0
     for before, into, farthest in _small(pairs):
         size = np.size(before.mean)
@@ -149,7 +149,7 @@ def join_pairs_apart(pairs: PairLanes, gains: np.ndarray, parts: int, weight: fl
 
 
 def discount_pairs(pairs: PairLanes, share: float) -> None:
-    """Let everything that was learned and does not fade by itself count less; means stay as they are."""
+    """Multiply by `share` the precision gains of lanes of pairs, but not of Q's factors, which fade; means stay."""
     for _, into, _ in _small(pairs):
         into[GAIN] *= share
     rows = nonzero_rows(pairs.crosses.weights)
@@ -160,7 +160,7 @@ def discount_pairs(pairs: PairLanes, share: float) -> None:
 
 
 def merge_pairs_of(parts: list[PairLanes], into: PairLanes, base: PairLanes) -> None:
-    """Of parts that grew from `base`, an equal of `into`, which then knows what all know: the average of it."""
+    """Merge lanes of pairs that grew from `base` into `into`, which equals `base`, averaging their gains."""
     counts = [part.crosses.stream[0] > base.crosses.stream[0] for part in parts]
     apart = np.sum([gain_pairs_apart(part, base, AVERAGE) for part in parts], axis=0)
     join_pairs_apart(into, apart, max(sum(counts), 1), 1.0, AVERAGE)

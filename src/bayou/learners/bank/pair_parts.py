@@ -1,4 +1,4 @@
-"""What pairs of features add to the log-odds of a row: by the lane of crosses, and by the factorisation machines."""
+"""Contributions of pairs of features to the log-odds of a row: from the lane of crosses and factorization machines."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bayou.learners.bank.lanes import LaneState
 from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.bank.weights import in_log_odds, linearised
 
-# A pair among things that rows are explained by: (the first's place in its row + 1) * PAIR + the other's in the batch.
+# Code of a pair in an explanation: (the first's position in its row + 1) * PAIR + the other's in the batch.
 PAIR = 1 << 40
 
 
 class PairWeights(NamedTuple):
-    """Weights of pairs in units of the log-odds; `features` has shape (n_pairs, 2), the smaller pairs first."""
+    """Weights of pairs in units of the log-odds; `features` has shape (n_pairs, 2), ascending."""
 
     features: np.ndarray
     mean: np.ndarray
@@ -46,10 +46,10 @@ def pair_weights(pairs: PairLanes, lanes: LaneState, combination: Combination) -
 def explain_pairs(
     bank: Any, batch: Batch, counts: np.ndarray, called: np.ndarray, by: np.ndarray, which: np.ndarray
 ) -> None:
-    """Put pairs that moved rows more than what is in `by` and `which` into their place there.
+    """Insert the pairs that moved each row the most into its ranking, `by` (amounts) and `which` (codes).
 
-    `counts` has how much the score of each lane counts in the log-odds of each row, those of pairs behind the others.
-    `called` has for each non-zero the one of its row that stands for it: pairs of the features of two columns are one.
+    `counts` holds, for each row, the coefficient of each lane's score in the log-odds, lanes of pairs after the others.
+    `called` maps each non-zero to the one of its row that represents it: all pairs of two columns count as one.
     """
     pairs = bank._pairs
     groups = bank._groups.of_batch(batch)
@@ -119,7 +119,7 @@ def _group(groups, k):
 
 @kernel
 def _product(indices, groups, a, b, state, signs, ratios, machine):
-    """r_gh sum_f c_ghf a_if a_jf of two features."""
+    """Return r_gh sum_f c_ghf a_if a_jf for two features."""
     i, j = np.int64(indices[a]), np.int64(indices[b])
     mine, theirs = mix(np.uint64(i) + GOLDEN), mix(np.uint64(j) + GOLDEN)
     if groups.size:

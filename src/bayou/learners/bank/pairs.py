@@ -1,9 +1,9 @@
 """The bank's lanes of pairs, beside its other lanes: X (`crosses`), and with factors P and Q (`factors`).
 
-Each has one output in the combination, whose stacking coefficient has a prior variance of .01: such a lane
-has to show that it helps. Those of "auto" are looked at after FIRST_LOOK examples and then at each doubling: one goes
-that is worth less than WORTH of the loss so far both in the mixture (by how much less it has lost than the best of all
-others) and to the stackers (the evidence that its coefficient is not 0, in the mean by the stackers' shares).
+Each has one output in the combination, whose stacking coefficient has a prior variance of .01: such a lane has to show
+that it helps. With "auto" they are checked after FIRST_LOOK examples and then at each doubling: a lane is dropped if it
+is worth less than WORTH of the loss so far both in the mixture (how much lower its loss is than that of the best other
+output) and to the stackers (the evidence that its coefficient is not 0, averaged by the stackers' shares).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ KINDS = {
     "auto,factors": "all of them, each for as long as it pays",
 }
 FIRST_LOOK, WORTH = 65536, 1e-3
-# What is learned besides the factors of features.
+# Learned arrays other than the factors of features.
 _OF_CROSSES, _OF_FACTORS = ("weights", "features", "stream", "intercept", "scale"), ("stream", "intercept", "pairs")
-# Which pairs the lane of crosses has, where they are not listed.
+# Words for the pairs that the lane of crosses has, if they are not listed.
 CROSSED = {"columns": "features of different columns, and any two without one", "all": "any two features"}
 
 
 @dataclass(frozen=True)
 class PairLane:
-    """One of the lanes of pairs, as `Bank.lanes` names it."""
+    """Name and settings of a lane of pairs, as `Bank.lanes` shows it."""
 
     words: str
     temper: tuple[float, float]
@@ -59,7 +59,7 @@ LANES_OF_PAIRS = (
 
 
 def checked_pairs(pairs: Any) -> str | None:
-    """Which lanes of pairs there are: one of KINDS, or its words one by one."""
+    """Check which lanes of pairs a bank has, one of KINDS or a list of its words, and return it as one of KINDS."""
     if isinstance(pairs, list | tuple) and all(isinstance(word, str) for word in pairs):
         pairs = ",".join(sorted(pairs))
     if pairs is not None:
@@ -68,7 +68,7 @@ def checked_pairs(pairs: Any) -> str | None:
 
 
 def checked_cross(cross: Any) -> Any:
-    """Which pairs of groups are crossed: a word, or pairs of numbers, as JSON can say it."""
+    """Check which pairs of groups are crossed; return a word, or a list of pairs of numbers that JSON can hold."""
     if isinstance(cross, str) and cross in CROSSED:
         return cross
     what = f"cross must be {' or '.join(map(repr, CROSSED))}, or pairs of groups such as [[1, 2]]"
@@ -83,7 +83,7 @@ def checked_cross(cross: Any) -> Any:
 
 
 def crossed_groups(cross: Any) -> np.ndarray:
-    """Of every two groups whether their features are crossed."""
+    """Return a (GROUPS, GROUPS) table of whether features of two groups are crossed."""
     shape = crosses.GROUPS, crosses.GROUPS
     if cross == "all":
         return np.ones(shape, np.bool_)
@@ -98,7 +98,7 @@ def crossed_groups(cross: Any) -> np.ndarray:
 
 
 class PairLanes:
-    """The lanes of pairs of one bank, in the columns of what lanes say from `column` on."""
+    """The lanes of pairs of one bank; `column` is their first column in the lane outputs."""
 
     def __init__(
         self, kind: str, cross: Any, bits: int, column: int, n_features: int, has_intercept: bool, dtype: str
@@ -115,7 +115,7 @@ class PairLanes:
         return [(self.column + k, lane.temper[1]) for k, lane in enumerate(self.lanes)]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, by the names that files have for it; what is small in one row."""
+        """Return the learned arrays, keyed by their names in the model file; small ones have one row."""
         found = {f"pair {name}": getattr(self.crosses, name) for name in _OF_CROSSES}
         if self.factors is not None:
             found["factors"] = self.factors.state
@@ -124,7 +124,7 @@ class PairLanes:
         return {name: array if name in tables else array.reshape(1, -1) for name, array in found.items()}
 
     def as_it_was(self, arrays: Mapping[str, np.ndarray]) -> PairLanes:
-        """The same with what is not of features as in these arrays, by their names in files."""
+        """Return a copy whose state, but for the factors of features, is that in `arrays`, keyed by names in files."""
         was, x, f = copy.copy(self), self.crosses, self.factors
         own: dict[str, Any] = {name: arrays[f"pair {name}"].reshape(getattr(x, name).shape) for name in _OF_CROSSES}
         was.crosses = x._replace(**own)
@@ -144,7 +144,7 @@ class PairLanes:
         examples: int,
         said: np.ndarray,
     ) -> list[Callable[[], Any]]:
-        """Return tasks that predict rows from `row` to `last` and learn from those with a weight; in whatever order."""
+        """Return tasks, to run in any order, that predict rows `row` to `last` and learn from those with a weight."""
         rows = batch.indptr, batch.indices, batch.values, groups, batch.longest, signs, weights
         if not all(self.live):
             said[row:last, :, self.column :] = 0.0
@@ -157,7 +157,7 @@ class PairLanes:
         return found
 
     def next_look(self, examples: int) -> int:
-        """After how many examples lanes are looked at next; -1 for never."""
+        """Return the number of examples at which lanes are checked next; -1 for never."""
         if not self.looks or not any(self.live):
             return -1
         return max(FIRST_LOOK, 1 << int(examples).bit_length())
@@ -165,7 +165,7 @@ class PairLanes:
     # --- weights of features alone ------------------------------------------------------------------------------
 
     def parts(self, features: np.ndarray) -> list[Part]:
-        """What each lane believes of features alone, pairs left out."""
+        """Return each lane's weights of single features, without pairs."""
         found = [self._crosses_alone(features)]
         if self.factors is not None:
             nothing = Part(1.0, Weights(np.zeros(len(features)), np.zeros(len(features))), (0.0, 0.0))
@@ -180,7 +180,7 @@ class PairLanes:
         return Part(1.0, weights, _intercept(x.has_intercept, x.intercept, crosses.BIAS_PRIOR))
 
     def factor_of(self, part: int) -> float:
-        """What values of features, or products of two, are multiplied by."""
+        """Return the factor of values of features, or of products of two (`part` is FEATURES or PAIRS)."""
         unit = unit_of(self.crosses.stream[1]) if self.crosses.stream[0] else 1.0
         return float(np.exp(self.crosses.scale[0, part])) * unit ** (1 + part)
 

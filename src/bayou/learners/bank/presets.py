@@ -1,6 +1,6 @@
-"""What lanes a bank may have: a `Lane` says what one of them believes, and `PRESETS` has two sets to choose from.
+"""Lanes of a bank: `Lane` has the settings of one of them, and `PRESETS` two sets to choose from.
 
-`settings_of` turns them into the table of numbers that the kernels take.
+`settings_of` turns them into the table of settings that the kernels take.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ MAX_LANES = 64
 
 @dataclass(frozen=True)
 class Lane:
-    """One learner of the bank: Gaussian, or AdaGrad if it has a rate. See the module's docstring.
+    """Settings of one lane of the bank: Gaussian, or AdaGrad if it has a rate.
+
+    The docstring of `learner` explains the fields.
 
     >>> from bayou.learners import Bank
     >>> bank = Bank(n_features=10, lanes=[Lane(1.0), Lane(10.0, memory=0.01)])
@@ -50,12 +52,12 @@ class Lane:
     normalise: bool = False
     memory: float = 0.0
     rate: float | None = None
-    learned_prior: bool = False  # prior_variance is where that of each group of features begins
-    fading: float = 0.0  # what was learned fades by this share at every example
+    learned_prior: bool = False  # prior_variance is then the initial one of each group of features
+    fading: float = 0.0  # fraction of the evidence that is lost at every example
 
     @property
     def forgets(self) -> bool:
-        """Whether old evidence fades, by use or by time."""
+        """True if old evidence fades, by use or over time."""
         return self.memory > 0.0 or self.fading > 0.0
 
     def __str__(self) -> str:
@@ -99,12 +101,12 @@ PRESETS = {
 
 
 def as_mappings(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
-    """As JSON can say them."""
+    """Return lanes as mappings that JSON can hold."""
     return [asdict(lane) | {"temper": list(lane.temper)} for lane in lanes]
 
 
 class LaneParametersMixin:
-    """The part of a `Bank` by which its files say which lanes it has, whatever a preset comes to be."""
+    """Mixin of `Bank` that writes its lanes to files in full, so that presets may change."""
 
     @classmethod
     def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +121,7 @@ class LaneParametersMixin:
 
 
 def own_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
-    """Lanes as a caller describes them, checked."""
+    """Check the lanes that the caller gives, and return them as `Lane` objects."""
     if isinstance(lanes, str | bytes) or not isinstance(lanes, Sequence) or not 1 <= len(lanes) <= MAX_LANES:
         raise BadInput(f"lanes is {lanes!r}; give a list of 1 to {MAX_LANES} lanes.")
     return tuple(_own_lane(lane) for lane in lanes)
@@ -156,7 +158,7 @@ def _own_lane(given: Any) -> Lane:
 
 
 def most_careful(lanes: Sequence[Lane]) -> int:
-    """The scaled lane of the smallest prior: of all lanes the nearest to logistic regression over all examples."""
+    """Return the scaled lane with the smallest prior variance: the nearest to logistic regression over all examples."""
     scaled = [k for k, lane in enumerate(lanes) if lane.scale and not lane.forgets and lane.rate is None]
     if not scaled:
         raise BadInput("the bank has no scaled lane without memory, which would show what was associated.")
@@ -164,15 +166,15 @@ def most_careful(lanes: Sequence[Lane]) -> int:
 
 
 def outputs_of_lanes(lanes: Sequence[Lane]) -> list[tuple[int, float]]:
-    """Return the outputs of lanes, each a lane and its kp: first that of every lane, then the second ones."""
+    """Return all outputs as (lane, kp) pairs: first one of every lane, then the second ones."""
     second = [(k, lane.second) for k, lane in enumerate(lanes) if lane.second is not None]
     return [(k, lane.temper[1]) for k, lane in enumerate(lanes)] + second
 
 
 def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
-    """What the kernels must know of every lane, a column each; `intercept_variance` None is max(3, prior_variance)."""
+    """Return the table of settings, one column per lane; `intercept_variance` None means max(3, prior_variance)."""
     settings = np.zeros((STAYS + 1, padded(len(lanes))))
-    settings[[PRIOR, PRECISION, KEEP, STAYS, BIAS_PRIOR]] = 1.0  # of lanes that only fill the block
+    settings[[PRIOR, PRECISION, KEEP, STAYS, BIAS_PRIOR]] = 1.0  # padding lanes
     for k, lane in enumerate(lanes):
         mine = settings[:, k]
         mine[SPREAD], mine[LIVE] = C8 * lane.temper[0], 1.0

@@ -1,18 +1,18 @@
-"""Prior variances that a lane learns, one for each group of features; and lanes whose evidence fades by time.
+"""Prior variances that a lane learns, one for each group of features; and lanes whose evidence fades over time.
 
-A group is a column or a namespace, by its number in the batch (`Batch.groups`). Of group g the precision of the prior
-is made anew after every 16th example, empirical Bayes as MacKay has it, in the units of the lane:
+A group is a column or a namespace, by its index in the batch (`Batch.groups`). The prior precision of group g is
+recomputed after every 16th example, by empirical Bayes as in MacKay, in the units of the lane:
 
     A_g += d (2 mu + d)      N_g += P_g v min(h, 1/2)      d = x v dm, h = x^2 v dv, at each use of a feature
     P_g = (2 + max(N_g, 0)) / (2 v0 + max(A_g, 0)), from 1e-3 to 1e4
 
-A_g is the sum of squared weights, N_g how many of them are known, by how far their variances have fallen. When P_g
-moves, eta = mu/v stays, which is what examples told of a weight: so eta is kept, and not mu. Shards of a round, whose
-rows count many times, leave P_g as it is: A_g and N_g grow by what weights are once they have come together.
+A_g is the sum of squared weights, N_g the number of weights that are well determined, by how far their variances have
+fallen. When P_g moves, eta = mu/v stays, since that is what the examples have contributed: so eta is stored instead of
+mu. Shards of a round, whose rows count several times, leave P_g as it is: A_g and N_g grow by the joined weights.
 
-What a lane has gained that fades is G = f G', f = (1 - fading)^t for all features: nothing but f changes from one
-example to the next. Before some rows are learned G' takes up what has become small, in powers of two, which changes no
-bit. A shard of a round, of which nothing but the features it meets may change, leaves it as it is.
+A lane that fades stores the gain G = f G' of each precision as G', f = (1 - fading)^t for all features: only f changes
+from one example to the next. Before rows are learned, a factor that has become small is folded into G', in powers of
+two, which changes no bit. A shard of a round may change only the features that it sees, so it does not fold.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES
 
 GROUPS, EVERY = 256, 16
-# What is kept of each group: A, N, P. A precision of 0 stands for the one it begins with.
+# Statistics of each group: A, N, P. A precision of 0 stands for the initial one.
 SQUARES, KNOWN, HELD = range(3)
-# The prior counts as much as so many weights, and P stays within these.
+# The number of weights that the prior counts as, and the bounds of P.
 COUNTED, LEAST, MOST = 2.0, 1e-3, 1e4
-# From where on G' takes up its factor; and the least that this comes to where that cannot be, in a shard.
+# Below FOLD a factor is folded into G'; in a shard, where it cannot be, it is no less than LEAST_FADE.
 FOLD, LEAST_FADE = 2.0**-60, 2.0**-100
 
 
 @inlined
 def note_groups(known, state, places, indices, groups, start, length):
-    """Remember of what groups features are that are learned for the first time."""
+    """Store the groups of features that are learned for the first time."""
     for k in range(np.uint64(length)):
         if state[np.uint64(places[k] + LANES)] == 0:
             known[np.uint64(indices[np.uint64(start) + k])] = groups[np.uint64(start) + k]
@@ -43,7 +43,7 @@ def note_groups(known, state, places, indices, groups, start, length):
 
 @kernel
 def fresh_sums(kept, numbers, width, n_groups):
-    """What is not yet in A and N, laid out for vectors across all lanes; `numbers` has those that learn priors."""
+    """Return the sums not yet added to A and N, laid out across all lanes; `numbers`: lanes that learn priors."""
     fresh = zeros(n_groups * 2 * width, kept.dtype)
     for j in range(numbers.size):
         for group in range(n_groups):
@@ -54,7 +54,7 @@ def fresh_sums(kept, numbers, width, n_groups):
 
 @kernel
 def keep_fresh(kept, fresh, numbers, n_groups):
-    """The way back."""
+    """Store `fresh` back in `kept`: the inverse of `fresh_sums`."""
     for j in range(numbers.size):
         for group in range(n_groups):
             place = _place_of(group, numbers[j], fresh.size // (2 * n_groups))
@@ -68,7 +68,7 @@ def _place_of(group, lane, width):
 
 @inlined
 def renew_priors(priors, fresh, numbers, held, starts, n_groups):
-    """Take in what is fresh, and make all priors anew; `starts` has the precisions that lanes begin with."""
+    """Add and clear the fresh sums, and recompute all priors; `starts` has the initial precision of each lane."""
     for j in range(numbers.size):
         lane, width = numbers[j], held.shape[1]
         more = COUNTED / starts[lane]
@@ -85,7 +85,7 @@ def renew_priors(priors, fresh, numbers, held, starts, n_groups):
 
 @kernel
 def groups_met(fresh, priors, groups, start, stop):
-    """One more than the highest group of which anything was learned or stands in `groups` from `start` to `stop`."""
+    """Return one more than the highest group that has statistics or occurs in `groups[start:stop]`."""
     last = 0
     for k in range(start, stop if groups.size else start):
         last = max(last, np.int64(groups[k]))
@@ -97,13 +97,13 @@ def groups_met(fresh, priors, groups, start, stop):
 
 @kernel
 def renewed(priors, numbers, held, starts):
-    """`renew_priors` with nothing fresh."""
+    """Run `renew_priors` without fresh sums."""
     fresh = zeros(2 * held.size, held.dtype)
     renew_priors(priors, fresh, numbers, held, starts, held.shape[0])
 
 
 def fill_held(held: np.ndarray, fixed: np.ndarray, priors: np.ndarray, numbers: np.ndarray) -> None:
-    """The table that kernels read, from what every lane begins with and what was learned."""
+    """Fill the table of precisions that kernels read, from the initial ones and those learned."""
     held[:] = fixed
     learned = np.where(priors[:, HELD] > 0, np.clip(priors[:, HELD], LEAST, MOST), fixed[numbers, None])
     held[:, numbers] = learned.T
@@ -111,16 +111,16 @@ def fill_held(held: np.ndarray, fixed: np.ndarray, priors: np.ndarray, numbers: 
 
 @inlined
 def fade_lanes(fade, stays):
-    """One example more."""
+    """Advance the factors of fading lanes by one example."""
     for lane in range(stays.size):
         fade[lane] = max(fade[lane] * stays[lane], LEAST_FADE)
 
 
 @kernel
 def fold(state, fade):
-    """Let what lanes whose factor has become small have gained take up a part of it, FOLD: no bit of it changes."""
+    """Multiply the stored gains of lanes whose factor is below FOLD by FOLD, a power of two, which is exact."""
     for lane in range(fade.size):
         if fade[lane] < FOLD:
             for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * fade.size):
-                if state[at] != 0:  # what was never met stays untouched
+                if state[at] != 0:  # unseen features stay untouched
                     state[at] *= FOLD

@@ -1,4 +1,4 @@
-"""A bank's lanes learned alone, and a combination learned afresh from rows that the lanes have not learned."""
+"""Learning a bank's lanes alone, and relearning the combination from rows that the lanes have not learned."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
-    """Learn rows with the lanes alone; `renews` is whether they make their priors anew meanwhile."""
+    """Learn rows with the lanes alone; `renews`: whether their priors are recomputed meanwhile."""
     bank._check_learns()
     with bank._lock:
         negative, chunks = _checked_chunks(bank, batch)
@@ -41,7 +41,7 @@ def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
 def recombine(
     bank: Bank, batches: Iterable[Batch], on_told: Callable[[Batch, np.ndarray], object] | None, learn: bool
 ) -> float:
-    """Learn the combinations afresh; return the mean log loss of the rows (`Bank.recombine`)."""
+    """Relearn the combinations from scratch; return the mean log loss of the rows (`Bank.recombine`)."""
     bank._check_learns()
     with bank._lock:
         live, later = _new_combinations(bank)
@@ -72,7 +72,7 @@ def recombine(
 
 
 def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
-    """Return both combinations before anything was learned, but for the outputs that were dropped."""
+    """Return both combinations untrained, without the outputs that were dropped."""
     n_stackers, now = len(bank._combination.stacker_mean), bank._combination
     dropped = np.flatnonzero(now.kept[now.slots] == 0) + 2
     live = new_combination(bank._lanes, bank._outputs, n_stackers)
@@ -85,7 +85,7 @@ def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
 
 
 def _checked_chunks(bank: Bank, batch: Batch) -> tuple[int | None, Iterator[LabelledRows]]:
-    """Check a batch as a whole; return how it writes negatives, and its rows AT_ONCE."""
+    """Check a batch as a whole; return its label of negatives, and its rows in chunks of AT_ONCE."""
     bank._check(batch, learn=True)
     weights = bank._row_weights(batch)
     signs, negative = bank._targets(batch, weights)
@@ -97,7 +97,7 @@ def _checked_chunks(bank: Bank, batch: Batch) -> tuple[int | None, Iterator[Labe
 def _learn_combinations(
     outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray, live: Combination, later: Combination, n_counted: int
 ) -> np.ndarray:
-    """Return P(y = 1) of rows by what lanes said of them, from before both combinations learn from them."""
+    """Return P(y = 1) of rows, given their lane outputs, predicted before both combinations learn from them."""
     n_rows = len(outputs)
     probability, mean, variance = (np.empty(n_rows) for _ in range(3))
     combine(outputs, signs, weights, live, 0, n_rows, n_counted, probability, mean, variance)

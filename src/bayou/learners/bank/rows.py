@@ -1,4 +1,4 @@
-"""How a row is laid out for the lanes: values in units of the stream, and where in the tables its features stand."""
+"""Layout of a row for the lanes: values in units of the stream, and offsets of its features in the tables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bayou.kernels.room import zeros
 from bayou.kernels.rounding import LAST_PLACE, rounding_phase, rounding_phases
 from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, product, store
 
-# A typical row's length is brought to between these, and is settled after SETTLED rows.
+# A typical row is scaled to a length between these; the scale is fixed after SETTLED rows.
 SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
 # Mean squares are at least this, so that v0/q stays a float32.
 LEAST_SQUARE = 1e-30
-# Non-zeros between a feature and the one whose lanes are asked for. With each that is worked on, one is asked for: all
-# of a row's at once would wait for each other, and the row for them.
+# Non-zeros between a feature and the one whose lanes are prefetched. One is prefetched with each that is processed: all
+# of a row's at once would queue, and delay the row.
 AHEAD = 128
 
 
@@ -28,17 +28,17 @@ class LaneRowScratch(NamedTuple):
 
     xs: np.ndarray  # values in units of the stream
     places: np.ndarray  # where their lanes begin in the state
-    mean_squares: np.ndarray  # this row counted
-    squares_before: np.ndarray  # and as they were
-    uses: np.ndarray  # this row counted
-    means: np.ndarray  # of their weights in every lane, the prior being that of this row's mean squares
+    mean_squares: np.ndarray  # including this row
+    squares_before: np.ndarray  # mean squares before it
+    uses: np.ndarray  # including this row
+    means: np.ndarray  # of their weights in every lane, under the prior of this row's mean squares
     vs: np.ndarray  # and their variances
-    phases: np.ndarray  # what sums are rounded by
+    phases: np.ndarray  # rounding phases
     held: np.ndarray  # where their priors begin
 
 
 class CountEstimate(NamedTuple):
-    """Where it stands how often a feature was met, before anybody counted: in what a normalised lane has gained.
+    """Estimate of how often a feature was seen before it was counted, from the gain of a normalized lane.
 
     A feature whose values are all 1 or -1 gains at most 1/4 at each use.
     """
@@ -51,7 +51,7 @@ class CountEstimate(NamedTuple):
 
 @kernel(forceinline=True)
 def new_row(room, width, state):
-    """For rows of so many features, in the type of the state."""
+    """Allocate scratch for rows of up to `room` features, in the type of the state."""
     return LaneRowScratch(
         zeros(room, state.dtype),
         zeros(room, np.int64),
@@ -67,7 +67,7 @@ def new_row(room, width, state):
 
 @kernel
 def unit_of(log_length):
-    """By how much values are multiplied, for a typical row to have a length between SHORTEST and LONGEST."""
+    """Return the factor of values that brings a typical row to a length between SHORTEST and LONGEST."""
     there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
     return math.exp(min(max(there - log_length, -69.0), 69.0))
 
@@ -82,7 +82,7 @@ def row_log_length(values, start, stop):
 
 @inlined
 def scaled_row(xs, values, start, length, unit, bound):
-    """Lay out a row in units of the stream; whether a value is other than 1 or -1, and whether all are 1."""
+    """Write a row in units of the stream; return whether a value is other than 1 or -1, and whether all are 1."""
     other = negative = False
     whole = length // LANES * LANES
     for k in range(0, whole, LANES):
@@ -101,7 +101,7 @@ def scaled_row(xs, values, start, length, unit, bound):
 
 @inlined
 def count_marked(marks, indices, start, length):
-    """Of how many of a row's features squares are counted."""
+    """Return how many of a row's features have their squares counted."""
     n, first = np.uint64(0), np.uint64(start)
     for k in range(np.uint64(length)):
         feature = np.uint64(indices[first + k])
@@ -111,30 +111,30 @@ def count_marked(marks, indices, start, length):
 
 @inlined
 def is_marked(marks, feature):
-    """Whether squares of a feature are counted."""
+    """Return whether the squares of a feature are counted."""
     return (marks[feature >> 3] >> (feature & 7)) & 1 != 0
 
 
 @inlined
 def mark(marks, feature):
-    """From now on they are."""
+    """Mark a feature: its squares are counted from now on."""
     marks[feature >> 3] |= np.uint8(1 << (feature & 7))
 
 
 def mark_again(marks, squares):
-    """All of them, as they follow from the table of squares: those with uses."""
+    """Restore the marks from the table of squares: features with uses are marked."""
     found = np.packbits(squares[:, 1] > 0, bitorder="little")
     marks[: len(found)] = found
 
 
 @inlined
 def row_squares(row, squares, marks, known, every, indices, values, start, length, all_marked, ahead, asks, most):
-    """Each feature's mean square and uses, this row counted, and as it was; no uses: it is not counted.
+    """Compute each feature's mean square and uses including this row, and its mean square before; 0 uses: not counted.
 
-    What is not marked has a mean square of 1 until a value other than 1 or -1 comes, or until `every` feature is
-    counted; `known` tells how often it was met before. If all are marked, they are done in vectors, the last of which
-    is the last eight features, some of them for the second time; if it `asks`, the squares of as many non-zeros from
-    `ahead` on are asked for.
+    A feature that is not marked has a mean square of 1 until its first value other than 1 or -1, or until `every`
+    feature is counted; `known` estimates how often it was seen before. If all are marked, they are processed in
+    vectors, the last of which holds the last eight features, some of them for the second time; then, if `asks`, the
+    squares of as many non-zeros from `ahead` on are prefetched.
     """
     dtype = squares.dtype.type
     mean_squares, squares_before, uses = row.mean_squares, row.squares_before, row.uses
@@ -167,7 +167,7 @@ def row_squares(row, squares, marks, known, every, indices, values, start, lengt
 
 @inlined
 def count_row(row, squares, marks, indices, start, length, all_marked):
-    """What `row_squares` found is so."""
+    """Store the results of `row_squares` in the table, and mark the features counted."""
     if length < LANES or not all_marked:
         for k in range(length):
             if row.uses[k] > 0.0:
@@ -182,7 +182,7 @@ def count_row(row, squares, marks, indices, start, length, all_marked):
 
 @inlined
 def row_places(row, indices, groups, start, length, width):
-    """Where the lanes of a row's features begin, and where their priors do."""
+    """Write the offsets of the lanes and of the priors of a row's features."""
     places, held, first = row.places, row.held, np.uint64(start)
     for k in range(np.uint64(length)):
         places[k] = np.int64(indices[first + k]) * (2 * width)
@@ -193,7 +193,7 @@ def row_places(row, indices, groups, start, length, width):
 
 @inlined
 def row_phases(phases, indices, start, length, examples):
-    """What each feature's sums are rounded by, as shares of the power of two below."""
+    """Write the rounding phase of each feature's sums, as a fraction of the power of two below."""
     zero = fill(load(phases, 0), 0.0)
     whole = length // LANES * LANES
     for k in range(0, whole, LANES):

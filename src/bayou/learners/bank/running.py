@@ -1,6 +1,6 @@
-"""Running a bank over rows: lanes first, those of pairs beside them, and behind them the combinations.
+"""Running a bank over rows: the lanes first, lanes of pairs beside them, and then the combinations.
 
-The lanes need nothing of the combinations: they go on with the next rows while those follow in another thread.
+Lanes do not depend on the combinations: they continue with the next rows while those follow in another thread.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayBlock, Delay
 
 # The combination follows the lanes this many rows behind.
 STRIDE_ROWS = 1024
-# From so many rows on, lanes of pairs work beside the others.
+# Minimum number of rows for which lanes of pairs run in threads beside the others.
 MIN_THREADED_ROWS = 128
 NO_ROWS = np.zeros(0, np.int64)
 
 
 class LabelledRows(NamedTuple):
-    """Rows as kernels take them, those of weight 0 to be predicted alone."""
+    """Rows as kernels take them; rows of weight 0 are only predicted."""
 
     batch: Batch
     signs: np.ndarray  # +-1
@@ -42,16 +42,16 @@ class LabelledRows(NamedTuple):
 
     @classmethod
     def unlabelled(cls, batch: Batch, dtype: str) -> LabelledRows:
-        """Rows that are all to be predicted alone."""
+        """Return rows that are all only predicted."""
         nothing = np.zeros(len(batch), dtype)
         return cls(batch, nothing, nothing)
 
 
 class BankScores(NamedTuple):
-    """What a bank says of some rows: for the next ones, and for later ones."""
+    """Scores of some rows by the live combination, and results of the one for later rows."""
 
     scores: Scores
-    delayed: np.ndarray | None  # of sampled rows what was LOST, if it was said ahead, and the log-odds TOLD; else NaN
+    delayed: np.ndarray | None  # rows LOST (if predicted ahead) and TOLD, of sampled rows; else NaN
 
 
 class LaneRunner:
@@ -62,7 +62,7 @@ class LaneRunner:
         self._discarded: np.ndarray | None = None
 
     def empty_outputs(self, n_rows: int) -> np.ndarray:
-        """Allocate what lanes say of some rows: mean and variance of the score in every lane."""
+        """Allocate lane outputs for some rows: mean and variance of the score in every lane."""
         n_pairs = 0 if self.pairs is None else len(self.pairs.lanes)
         return np.empty((n_rows, 2, self._lanes.width + n_pairs), self._lanes.state.dtype)
 
@@ -76,15 +76,15 @@ class LaneRunner:
         stop_example: int = -1,
         renews: bool = True,
     ) -> tuple[int, int]:
-        """Predict rows from `start` to `stop`, and learn from those that have a weight; fill their `outputs`.
+        """Predict rows in [start, stop), then learn from those with nonzero weight; fill their `outputs`.
 
         Args:
-            examples: how many were learned before.
-            stop_example: how many are learned at most, in all; -1 for any number.
-            renews: whether priors are made anew as rows are learned.
+            examples: number of examples learned before.
+            stop_example: number of examples, in all, at which to stop; -1 for no limit.
+            renews: whether priors are recomputed as rows are learned.
 
         Returns:
-            the next row, and how many examples were learned.
+            the next row, and the number of examples learned in all.
         """
         batch, signs, weights = rows
         groups = self.groups.of_batch(batch, learns=bool(weights.any()))
@@ -97,7 +97,7 @@ class LaneRunner:
         def run() -> None:
             end.append(run_lanes(*arrays, lanes, start, stop, examples, stop_example, outputs))
 
-        if stop_example >= 0 and examples + stop - start >= stop_example:  # nobody knows yet where it ends
+        if stop_example >= 0 and examples + stop - start >= stop_example:  # where it ends is not known yet
             run()
             tasks = self.pairs.tasks(batch, groups, signs, weights, start, end[0][0], examples, outputs)
             threads.all_done(tasks, apart=False)
@@ -107,13 +107,13 @@ class LaneRunner:
         return end[0]
 
     def discarded_outputs(self, n_rows: int) -> np.ndarray:
-        """Return memory for outputs that nobody reads; it is the same one every time."""
+        """Return a reusable buffer for outputs that are not read."""
         if self._discarded is None or len(self._discarded) < n_rows:
             self._discarded = self.empty_outputs(max(n_rows, AT_ONCE))
         return self._discarded[:n_rows]
 
     def learn(self, rows: LabelledRows, examples: int) -> np.ndarray:
-        """Return what lanes say of rows, each just before it is learned."""
+        """Learn rows, and return their lane outputs, each computed just before its row is learned."""
         if rows.weights.any():
             self.groups.rebase_fade()
         outputs = self.empty_outputs(rows.n_rows)
@@ -121,34 +121,34 @@ class LaneRunner:
         return outputs
 
     def predict(self, batch: Batch, examples: int) -> np.ndarray:
-        """Return what lanes say of rows, none of which they learn."""
+        """Return the lane outputs of rows without learning from them."""
         return self.learn(LabelledRows.unlabelled(batch, self._lanes.state.dtype.name), examples)
 
 
 class _Run(NamedTuple):
-    """Rows, and what is filled as they are run."""
+    """Rows, and the results that are filled as they run."""
 
     rows: LabelledRows
     outputs: np.ndarray
-    combination: Combination  # which says what the scores are
+    combination: Combination  # that computes the scores
     scores: Scores
-    delayed: np.ndarray | None = None  # of the combination for later rows; None where that learns nothing
-    queue: threads.Together | None = None  # where what follows the lanes is left to be done
+    delayed: np.ndarray | None = None  # results of the combination for later rows; None if it does not learn
+    queue: threads.Together | None = None  # for deferred work that follows the lanes
 
 
 class BankRunner:
-    """Predicts and learns rows with a bank: lanes, combinations, and what is dropped on the way."""
+    """Predicts and learns rows with a bank: lanes, combinations, and the dropping of outputs."""
 
     def __init__(
         self, lanes: LaneRunner, live: Combination, later: Combination, delayed: DelayedRows, dropping: Dropping
     ) -> None:
         self._lanes, self._live, self._later, self._delayed, self._dropping = lanes, live, later, delayed, dropping
-        self.n_examples_before = 0  # of the stream before the bank's first, for one that joins others
+        self.n_examples_before = 0  # examples of the stream before the bank's first, if it joined late
 
     def learn(
         self, rows: LabelledRows, outputs: np.ndarray, examples: int, queue: threads.Together | None = None
     ) -> BankScores:
-        """Predict rows, and learn from them after so many examples; what follows the lanes may be left to a queue."""
+        """Predict rows, then learn from them; work that follows the lanes may be deferred to `queue`."""
         if learns := bool(rows.weights.any()):
             self._lanes.groups.rebase_fade()
         learns_delayed = learns and not self._delayed.progress[RESTS] and self._later.kept.any()
@@ -165,7 +165,7 @@ class BankRunner:
         return BankScores(run.scores, delayed)
 
     def predict(self, rows: LabelledRows, combination: Combination, examples: int) -> Scores:
-        """Predict rows of weight 0 by one of the combinations."""
+        """Predict rows of weight 0 with one of the combinations."""
         run = _Run(rows, self._lanes.empty_outputs(rows.n_rows), combination, _empty_scores(rows.n_rows))
         self._run_to_stop(run, 0, examples, -1)
         return run.scores
@@ -173,20 +173,20 @@ class BankRunner:
     def count_losses(
         self, signs: np.ndarray, weights: np.ndarray, expected: np.ndarray, delayed: np.ndarray, examples: int
     ) -> None:
-        """Count the losses of rows as they were learned, and of those that were predicted ahead."""
+        """Add the live losses of rows, and the delayed losses of those predicted ahead, to the tally."""
         self._delayed.add(log_losses(signs, expected), weights, delayed, examples)
 
     def compile(self, dtype: str) -> None:
-        """Have what follows the lanes compiled, by no rows."""
+        """Compile the kernels that follow the lanes, by running them on no rows."""
         nothing, outputs, scores = np.zeros(0, dtype), self._lanes.empty_outputs(0), np.empty(0)
         combine(outputs, nothing, nothing, self._live, 0, 0, 0, scores, scores, scores)
         self._learn_sampled(outputs, nothing, nothing, NO_ROWS, False, np.empty((2, 0)))
 
     def _run_to_stop(self, run: _Run, row: int, examples: int, stop_example: int) -> tuple[int, int]:
-        """Run rows from `row` on until `stop_example` examples were learned; return the next row, examples learned."""
+        """Run rows from `row` on until `stop_example` examples are learned; return (next row, examples learned)."""
         rows, queue, n_rows = run.rows, run.queue, run.rows.n_rows
         following: list[Future[None]] = []
-        # Of many rows long strides are enough; and pairs work beside the lanes, which wait at the end of a stride.
+        # Long strides suffice for many rows; and the lanes wait for those of pairs at the end of each stride.
         is_long = self._lanes.pairs is not None or n_rows > AT_ONCE
         stride = n_rows if queue is not None else 4 * STRIDE_ROWS if is_long else STRIDE_ROWS
 
@@ -222,7 +222,7 @@ class BankRunner:
         return self._delayed.blocks(run.rows.weights, before + examples, row, stop_example)
 
     def _learn_sampled(self, outputs: Any, signs: Any, weights: Any, sampled: Any, ahead: bool, delayed: Any) -> None:
-        """Have the combination for later rows learn from `sampled` rows (`learn_sampled_rows`)."""
+        """Update the combination for later rows from `sampled` rows (`learn_sampled_rows`)."""
         progress = self._delayed.progress
         progress[N_LEARNED] = learn_sampled_rows(
             outputs, signs, weights, sampled, ahead, self._later, progress[N_LEARNED], delayed

@@ -1,4 +1,4 @@
-"""Banks that learned apart: what a shard has gained over its base, and several banks merged into one."""
+"""Sharding and merging of banks: the gain of a shard over its base, and several banks merged into one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class BankSharding(Sharding):
-    """A bank as a shard: its lanes learn alone, and what they gain adds up."""
+    """A bank as a shard: its lanes learn alone, and their gains add up."""
 
     learner: Bank
 
@@ -56,7 +56,7 @@ class BankSharding(Sharding):
         self._lanes, self._pairs = bank._lanes, bank._pairs
 
     def _learn_part(self, batch: Batch, shard: bool) -> None:
-        learn_lanes(self.learner, batch, renews=not shard)  # rows that count many times say little of weights' spread
+        learn_lanes(self.learner, batch, renews=not shard)  # rows counted several times say little about the prior
 
     def _come_together(self) -> None:
         renew(self._lanes)
@@ -126,14 +126,14 @@ class BankSharding(Sharding):
 
 
 def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
-    """Let a bank know what the others know besides; all grew from `base`, or from the prior."""
+    """Merge `others` into a bank, in place; all grew from `base`, or from the prior."""
     banks = [bank, *others]
     into = type(bank)(**bank.parameters) if base is None else copy.copy(base)
     counts = np.array([one._lanes.stream[WEIGHT] for one in banks]) - into._lanes.stream[WEIGHT]
     counts = np.maximum(counts, 0.0) if counts.max() > 0 else np.ones(len(banks))
     lost = np.any([one._combination.kept == 0 for one in others], axis=0)
     dropped = np.flatnonzero((bank._combination.kept > 0) & lost)
-    # what was counted, before the first of them changes
+    # counters, read before the first bank changes
     progress = np.array([one._delayed.progress for one in banks])
     n_learned = _sum_over_shards(progress[:, N_LEARNED], into._delayed.progress[N_LEARNED])
     tally = _sum_over_shards([one._delayed.tally for one in banks], into._delayed.tally)
@@ -158,5 +158,5 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
 
 
 def _sum_over_shards(parts: Any, base: Any) -> Any:
-    """Return what shards have counted beyond their base, and that of the base once."""
+    """Return the sum of what shards have counted, with the base counted once."""
     return np.maximum(np.sum(parts, axis=0) - (len(parts) - 1) * base, 0.0)

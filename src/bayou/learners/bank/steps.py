@@ -1,6 +1,6 @@
-"""What a label tells a lane: the slope and curvature of the evidence, and where scale, intercept and weights go.
+"""Updates of a lane from a label: slope and curvature of the evidence, and steps of scale, intercept and weights.
 
-Each takes eight lanes at a time. The equations are in the docstring of `learner`.
+Each function handles eight lanes at a time. The equations are in the docstring of `learner`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from bayou.kernels.vector import like, sqrt, where_above
 from bayou.learners.bases.evidence import settled, slope_and_curvature
 
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
-# What may stand for a precision that was gained, in the units of a lane that fades.
+# Largest stored value of a gained precision, in the units of a lane that fades.
 FARTHEST_32, FARTHEST_64 = 1e37, 1e300
 # l ~ N(0, .05) before any data; an example moves it by at most 1/2, and it stays within +-5.
 SCALE_PRECISION, SCALE_STEP, SCALE_FARTHEST = 1.0 / 0.05, 0.5, 5.0
-# A root of squared gradients counts as at least this: what is sure to 1e-6 should not move a weight by the whole rate.
+# Lower bound of the root of squared gradients: an error below 1e-6 should not move a weight by the whole rate.
 LEAST_ROOT = 1e-6
 
 
 @kernel(forceinline=True)
 def evidence(logit, c):
-    """Slope and curvature of c <= 1 units of evidence, from log2 of the odds of the label."""
+    """Return slope and curvature of c <= 1 units of evidence, given log2 of the odds of the label."""
     e = exp2(logit)
     slope = c / (e + 1.0)
     return slope, slope * (e / (e + 1.0))
@@ -30,7 +30,7 @@ def evidence(logit, c):
 
 @kernel(forceinline=True)
 def heavy_evidence(z, tau, c):
-    """Slope and curvature of c > 1 units of evidence at z: the first as it stands, c - 1 where they leave z.
+    """Return slope and curvature of c > 1 units of evidence: the first unit at z, the other c - 1 where they move z to.
 
     That is z + t with t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z).
     """
@@ -41,7 +41,7 @@ def heavy_evidence(z, tau, c):
 
 @kernel(forceinline=True)
 def scale_step(log, gained, scaled, total, v, step, fall):
-    """The scale's logarithm and what its precision has gained; `total` is M, its value."""
+    """Return the scale's updated logarithm and gained precision; `total` is M, its value."""
     log = log + like(max(min(total * v * step, SCALE_STEP), -SCALE_STEP), log)
     more = scaled * (total * total * fall)
     more = like(more / max(1.0 - more * v, 0.5), log)
@@ -50,7 +50,7 @@ def scale_step(log, gained, scaled, total, v, step, fall):
 
 @kernel(forceinline=True)
 def intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fall):
-    """The intercept's mean and what its precision has gained."""
+    """Return the intercept's updated mean and gained precision."""
     grown = gained + live * like(step * step, mean)
     moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
     if any_rate:
@@ -62,9 +62,9 @@ def intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fal
 
 @kernel(forceinline=True)
 def weight_step(gained, x, xv, rate, any_rate, step, fall):
-    """How far a feature's means move, how much its precisions gain, and what share of their variances stays.
+    """Return the step of a feature's means, the gain of its precisions, and the fraction of its variances that stays.
 
-    The share is at least a half; where that is more than moment matching asks for, they fall more slowly than it says.
+    The fraction is at least a half; if moment matching asks for less, variances fall more slowly than it says.
     """
     xf = x * fall
     top, share = x * xf, max(1.0 - xv * xf, 0.5)

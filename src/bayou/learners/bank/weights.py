@@ -1,10 +1,10 @@
-"""What the weights are that a bank shows: those of its combination, linearised as it stands.
+"""Weights that a bank shows: those of its combination, linearized at its current state.
 
-Every mixture is read as one of logits, so that the score is a sum over lanes. The coefficients of a lane's outputs
+Every mixture is treated as one of logits, so that the score is a sum over lanes. The coefficients of a lane's outputs
 belong to logits z = m / sqrt(1 + C8 kp s); each is divided by the mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over
-the last thousand examples or so, which makes it one of the m and of the score. The variance of a weight is that of the
-mixture of lanes. `log_odds_reading` has the same in units of the log-odds, for people, and the lanes one by one, for
-variances of sums and differences. `row_weights` and `row_coefficients` have it row by row, with the roots of each row.
+about the last thousand examples, which turns it into a coefficient of m in the score. The variance of a weight is that
+of the mixture of lanes. `log_odds_reading` gives the same in units of the log-odds, for people, and each lane alone,
+for variances of sums and differences. `row_weights` and `row_coefficients` work row by row, with the roots of each row.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from bayou.learners.bank.lanes import BIAS_PRIOR, NATURAL, PER_SQUARE, RATE, Lan
 from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.ensembles.stackers import MAX_STACKED_LOGIT, output_coefficients
 
-# So many of the lanes of pairs have weights of features alone.
+# Number of lanes of pairs that have weights of single features.
 ALONE = 2
 # A lane with less of the mixture than this changes no digit of a variance.
 NEGLIGIBLE = 1e-12
 
 
 class LinearizedCombination(NamedTuple):
-    """The combination as a sum over lanes; an array entry for each lane, those of pairs behind the others."""
+    """The combination as a sum over lanes; arrays have an entry for each lane, lanes of pairs after the others."""
 
     coefficients: np.ndarray  # of the lane's score
-    mixing: np.ndarray  # its weight in the mixture of those that have a variance
-    stretched: np.ndarray  # how far its means are stretched there
+    mixing: np.ndarray  # its share in the mixture of lanes that have a variance
+    stretched: np.ndarray  # the factor of its means there
     offset: float
 
 
@@ -60,21 +60,21 @@ def linearised(lanes: LaneState, combination: Combination) -> LinearizedCombinat
 
 
 def in_log_odds(combination: Combination) -> Combination:
-    """The same with what outputs are damped by, and not how much more than the score is."""
+    """Return the combination with the damping of outputs alone, not relative to that of the score."""
     damping = combination.damping.copy()
     damping[SCORE] = 0.0
     return combination._replace(damping=damping)
 
 
 def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
-    """The coefficient of each output's logit, and the offset."""
+    """Return the coefficient of each output's logit, and the offset."""
     final_shares, means = combination.final_shares, combination.stacker_mean[:, : combination.slots.stop]
     offset = sum((share * mean[0] for share, mean in zip(final_shares[1:], means, strict=True)), 0.0)
     return output_coefficients(combination.shares[combination.slots], final_shares, means), offset
 
 
 class MeanRowWeights(NamedTuple):
-    """What makes a bank's log-odds: the weights of every lane, and what lanes say of the mean row."""
+    """The weights of every lane and its score of the mean row, from which a bank's log-odds follow."""
 
     mean: np.ndarray  # (features, lanes)
     variance: np.ndarray
@@ -83,7 +83,7 @@ class MeanRowWeights(NamedTuple):
 
 
 def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.ndarray) -> MeanRowWeights:
-    """Of all features that were met, with the means of their values over the rows, and of the squares of those."""
+    """Return the lanes' weights of `features`, given the means over the rows of their values and squared values."""
     with bank._lock:
         parts = [*_lane_parts(bank._lanes, features, dict.fromkeys(range(bank._lanes.width), 1.0)).values()]
         parts += [] if bank._pairs is None else bank._pairs.parts(features)
@@ -95,14 +95,14 @@ def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.nd
 
 
 def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np.ndarray, np.ndarray]:
-    """What makes the log-odds of (later) rows a sum over features, of each row and lane.
+    """Return the coefficients of each row and lane that make the log-odds of (later) rows a sum over features.
 
     The log-odds are sum_k C_k z_k and an offset. Logits z = m/r, which are cut, have roots r = sqrt(1 + C8 kp s) that
-    say how little a lane knows of the row. With M, V, R and Z of the mean row,
+    grow with the uncertainty of a lane about the row. With M, V, R and Z of the mean row,
 
         z - Z = (m - M)/r - M C8 kp (s - V) / (r R (r + R)),   cut: times (cut z - cut Z) / (z - Z)
 
-    So the first are what m counts by, a sum of w x, and the second what s counts by, a sum of v x^2.
+    So the first array has the coefficients of m, a sum of w x, and the second those of s, a sum of v x^2.
     """
     with bank._lock:
         combination, rows = bank._frozen_combination, len(batch)
@@ -122,7 +122,7 @@ def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np
 
 
 def mean_row_log_odds(bank: Any, known: MeanRowWeights) -> float:
-    """The log-odds of the mean row, as the lanes' scores of it make them."""
+    """Return the log-odds of the mean row, from the lanes' scores of it."""
     combination = bank._frozen_combination
     each, offset = _outputs(combination)
     spread, of = combination.output_spread[combination.slots].astype(np.float64), combination.lane_of
@@ -134,7 +134,7 @@ def _cut(logits: Any) -> Any:
 
 
 def intercept_of(lanes: LaneState, combination: Combination, pairs: PairLanes | None = None) -> tuple[float, float]:
-    """Mean and variance of the intercept."""
+    """Return mean and variance of the intercept."""
     coefficients, mixing, stretched, offset = linearised(lanes, combination)
     intercepts, variances = lanes.intercept[0], _intercept_variances(lanes)
     if pairs is not None:
@@ -151,23 +151,23 @@ def _intercept_variances(lanes: LaneState) -> np.ndarray:
 
 
 def _stacked_variance(combination: Combination) -> float:
-    """What the stackers do not know of their b."""
+    """Return the variance of the stackers' b, weighted by their shares."""
     stackers = zip(combination.final_shares[1:], combination.stacker_covariance, strict=True)
     return float(sum(share * covariance[0, 0] for share, covariance in stackers))
 
 
 def lane_weights(lanes: LaneState, lane: int, features: np.ndarray) -> Weights:
-    """What one lane believes of some weights."""
+    """Return one lane's means and variances of some weights."""
     return lane_part(lanes, lane, features).weights
 
 
 def lane_part(lanes: LaneState, lane: int, features: np.ndarray) -> Part:
-    """One lane by itself."""
+    """Return one lane alone."""
     return _lane_parts(lanes, features, {lane: 1.0})[lane]
 
 
 def _lane_parts(lanes: LaneState, features: np.ndarray, stretched: Mapping[int, float]) -> dict[int, Part]:
-    """Some lanes by themselves, each stretched by so much."""
+    """Return some lanes, each alone and multiplied by its factor in `stretched`."""
     which, stretch = np.array([*stretched], np.int64), np.array([*stretched.values()], np.float64)
     means, variances = np.empty((2, len(which), len(features)))
     _each_weight(features, lanes, lanes.factors()[which] * stretch, which, means, variances)
@@ -177,14 +177,14 @@ def _lane_parts(lanes: LaneState, features: np.ndarray, stretched: Mapping[int, 
 
 
 def _row_variances(lanes: LaneState, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """s of the mean row in each lane: the mean over rows of sum x^2 v, and the intercept's."""
+    """Return s of the mean row in each lane: the mean over rows of sum x^2 v, plus the intercept's variance."""
     found = _intercept_variances(lanes)
     _add_variances(features, lanes, lanes.factors(), np.asarray(squares, np.float64), found)
     return found
 
 
 def lane_reading(lanes: LaneState, lane: int, features: np.ndarray, squares: np.ndarray | None) -> Reading:
-    """One lane by itself, in units of the log-odds if the mean squares of all features are known."""
+    """Return one lane alone, in units of the log-odds if the mean squares of all features are given."""
     root = 1.0 if squares is None else math.sqrt(1.0 + C8 * _row_variances(lanes, features, squares)[lane])
     part = _lane_parts(lanes, features, {lane: 1.0 / root})[lane]
     return Reading(part.weights.mean, part.intercept[0], [part])
@@ -197,16 +197,16 @@ def log_odds_reading(
     squares: np.ndarray | None,
     pairs: PairLanes | None = None,
 ) -> Reading:
-    """The combination in units of the log-odds, sum C_k m_k / sqrt(1 + C8 kp s_k), and the lanes one by one.
+    """Return the combination in units of the log-odds, sum C_k m_k / sqrt(1 + C8 kp s_k), and each lane alone.
 
-    With the mean squares of all features over the rows, s_k is that of the mean row in the lanes as they are now;
-    without, roots are as they were in the mean of about the last thousand examples.
+    Given the mean squares of all features over the rows, s_k is that of the mean row in the lanes as they are now;
+    otherwise the roots are their mean over about the last thousand examples.
     """
     combination = in_log_odds(combination)
     damping = combination.damping
     if squares is not None:
         s = _row_variances(lanes, features, squares)
-        own = np.flatnonzero(combination.lane_of < lanes.width)  # those of pairs stay as they were
+        own = np.flatnonzero(combination.lane_of < lanes.width)  # those of pairs stay as they are
         spread = combination.output_spread[2 + own].astype(np.float64) * s[combination.lane_of[own]]
         damping[2 + own] = np.sqrt(1.0 + spread) - 1.0
     _, mixing, stretched, _ = linearised(lanes, combination)
@@ -216,7 +216,7 @@ def log_odds_reading(
         if by := stretch.get(k):
             weights = Weights(by * weights.mean, by**2 * np.asarray(weights.variance))
             parts[k] = Part(1.0, weights, (by * bias, by**2 * unsure))
-    stacked = _stacked_variance(combination)  # what is not known of the intercept besides
+    stacked = _stacked_variance(combination)  # further variance of the intercept
     shown = [Part(float(mixing[k]), weights, (b, v + stacked)) for k, (_, weights, (b, v)) in parts.items()]
     mean = weights_of(lanes, combination, features, pairs)[0].astype(np.float64)
     intercept = intercept_of(lanes, combination, pairs)[0] if lanes.has_intercept else 0.0
@@ -226,7 +226,7 @@ def log_odds_reading(
 def weights_of(
     lanes: LaneState, combination: Combination, features: np.ndarray, pairs: PairLanes | None = None
 ) -> np.ndarray:
-    """Means and variances of some features' weights."""
+    """Return means and variances of some features' weights."""
     coefficients, mixing, stretched, _ = linearised(lanes, combination)
     found = np.empty((2, len(features)), lanes.state.dtype)
     if pairs is not None:
@@ -243,13 +243,13 @@ def weights_of(
 
 @inlined
 def _known(lanes, i):
-    """The mean square of a feature's values, and its group."""
+    """Return the mean square of a feature's values, and its group."""
     return (lanes.squares[i, 0] if lanes.squares[i, 1] > 0 else 1.0), lanes.groups[i]
 
 
 @inlined
 def _weight(lanes, known, factor, i, k):
-    """(mean, variance) of a feature's weight in lane k, whose weights are multiplied by a factor."""
+    """Return (mean, variance) of a feature's weight in lane k, multiplied by the factor of the lane."""
     settings, place = lanes.settings, k // LANES * 2 * LANES + k % LANES
     prior = lanes.held[known[1], k] + settings[PER_SQUARE, k] * known[0]
     v = 1.0 / (prior + lanes.fade[0, k] * lanes.state[i, place + LANES])
@@ -259,7 +259,7 @@ def _weight(lanes, known, factor, i, k):
 
 @kernel
 def _each_weight(numbers, lanes, factors, which, means, variances):
-    """(means, variances) of some features' weights in each of some lanes."""
+    """Fill means and variances of some features' weights in each lane of `which`."""
     for n in range(numbers.size):
         known = _known(lanes, numbers[n])
         for j in range(which.size):
@@ -268,7 +268,7 @@ def _each_weight(numbers, lanes, factors, which, means, variances):
 
 @kernel
 def _add_variances(numbers, lanes, factors, squares, found):
-    """To each lane's its weights' variances, each times a square; of those that never came, nothing."""
+    """Add to each lane's entry its weights' variances, each times a square; features with a square of 0 add nothing."""
     for n in range(numbers.size):
         if squares[n] != 0.0:
             known = _known(lanes, numbers[n])
@@ -278,8 +278,8 @@ def _add_variances(numbers, lanes, factors, squares, found):
 
 @kernel
 def _weights(numbers, lanes, factors, coefficients, mixing, stretched, found):
-    """(means, variances) of some features' weights in the linearised combination of all lanes."""
-    most = 1e37 if found.itemsize == 4 else 1e300  # absurd values in absurd units
+    """Fill `found` with means and variances of some features' weights in the linearized combination of all lanes."""
+    most = 1e37 if found.itemsize == 4 else 1e300  # bounds for absurd values in absurd units
     width = lanes.settings.shape[1]
     weights, variances = zeros(width, np.float64), zeros(width, np.float64)
     for n in range(numbers.size):

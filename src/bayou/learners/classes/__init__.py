@@ -1,13 +1,14 @@
-"""Several classes: a learner for each against the rest, and a stack that all share; the equations are in `learner`.
+"""Multiclass: a learner for each class against the rest, and a stack that all share; the equations are in `learner`.
 
-labels      which classes there are, and which rows are theirs
-table       where the weights of a feature stand
-stack       what is made of what all learners say
-combining   and how, in threads
-running     rows through learners and stacks
+labels      labels of classes, and the class of each row
+table       rows of features in the learners' tables
+stack       the stack on the outputs of all learners
+stacker     one of its stackers
+combining   running a stack, in threads
+running     running rows through learners and stacks
 draws       probabilities under drawn weights
 members     the learners of the classes
-extending   classes for a learner of two
+extending   turning a binary learner into a multiclass one
 """
 
 from bayou.core.registry import Record

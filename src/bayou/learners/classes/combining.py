@@ -1,4 +1,4 @@
-"""What a stack makes of rows, in threads where that is worth it; no bit depends on them."""
+"""Running a stack over rows, in threads if that pays; results do not depend on threads, bit for bit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bayou.core.threads import all_done
 from bayou.learners.classes.stack import StackInputs, StackOutputs, StackState, look, share
 from bayou.learners.classes.stacker import stack as step
 
-# Threads of their own are worth it for at least so many rows times classes.
+# Minimum of rows times classes for which threads pay.
 WORTH_THREADS = 1024
 
 
 class StackedRows(NamedTuple):
-    """Rows under a stack: what learners said of them, what is to be learned, and what the stack says."""
+    """Rows for a stack: the learners' outputs, the labels to learn, and the outputs of the stack."""
 
     inputs: StackInputs
-    numbers: np.ndarray  # of the rows' classes
+    numbers: np.ndarray  # class indices of the rows
     weights: np.ndarray
     outputs: StackOutputs
 
@@ -28,16 +28,16 @@ class StackRunner:
     """Predicts and learns rows with a stack.
 
     Args:
-        stack: what was learned so far.
-        certain: whether the learners know nothing of their variances.
-        follows: whether shares are fixed shares, which follow; else they are Bayes'.
+        stack: its learned state.
+        certain: whether the learners give no variances.
+        follows: whether shares are updated by fixed share; else by Bayes' rule.
     """
 
     def __init__(self, stack: StackState, certain: bool, follows: bool = True) -> None:
         self.stack, self._certain, self._follows = stack, certain, follows
 
     def run(self, rows: StackedRows, n_classes: int, examples: int, first: int, last: int) -> None:
-        """Run rows `first` to `last`, at which so many classes are known, after so many examples."""
+        """Run rows in [first, last), with `n_classes` classes so far, after `examples` examples."""
         if not n_classes or first == last:
             return
         stack, (inputs, numbers, weights, outputs) = self.stack, rows

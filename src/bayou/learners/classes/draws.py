@@ -1,7 +1,7 @@
-"""Probabilities of several classes under drawn weights: one weight vector for each class, for all rows.
+"""Multiclass probabilities under drawn weights: one weight vector for each class, shared by all rows.
 
-Each class's learner draws a score as it does for two classes. Under its own drawn weights a learner has one answer, not
-one for each of its outputs; so of the stack there is left, with l the drawn answers divided by their sum,
+Each class's learner draws a score as it does for two classes. Under drawn weights a learner has one output instead of
+several, so that the stack reduces to the following, with l the log of the drawn probabilities divided by their sum:
 
     m_k = l_k + b_k + a l_k + c (logit_k - ln sum_i exp(logit_i) - l_k)        c that of the softmax of the logits
 """
@@ -21,16 +21,16 @@ from bayou.learners.bank.draws import draw
 from bayou.learners.classes.stack import StackState
 from bayou.learners.ensembles.stackers import MAX_LOGIT
 
-# What the seed of each class is keyed by; no draw has this number.
+# Key of the seed of each class; no draw has this number.
 _CLASS = 2**40
 
 
 def drawn_logits(
     learners: Sequence[Learner], batch: Batch, places: np.ndarray, seed: int, purpose: str, n_draws: int
 ) -> np.ndarray:
-    """Logits under weights that each learner draws, shape (n_draws, rows, classes).
+    """Return logits under weights that each learner draws, shape (n_draws, rows, classes).
 
-    `places` are those of the non-zeros' weights in the learners' tables.
+    `places` are the rows of the non-zeros' weights in the learners' tables.
     """
     logits = np.empty((n_draws, len(batch), len(learners)))
     for k, learner in enumerate(learners):
@@ -45,7 +45,7 @@ def drawn_logits(
 
 
 def stacked_draws(logits: np.ndarray, stack: StackState) -> np.ndarray:
-    """Probabilities from the drawn logits, in their place; shape (draws, rows, classes)."""
+    """Return the probabilities for drawn logits, shape (draws, rows, classes)."""
     from scipy.special import log_expit, log_softmax, softmax
 
     if not logits.size:

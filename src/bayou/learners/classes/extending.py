@@ -1,4 +1,4 @@
-"""A learner of two classes that is to know further ones."""
+"""Turning a binary learner into a multiclass one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayou.learners.classes.learner import Classes
 
 
 def extends(learner: Learner) -> bool:
-    """Whether `extended` has an answer: for several classes, banks, and learners whose weights have a location each."""
+    """Return whether `extended` supports a learner: `Classes`, banks, and learners with a location per weight."""
     if isinstance(learner, Classes | Bank):
         return True
     arrays = learner._arrays()
@@ -24,7 +24,7 @@ def extends(learner: Learner) -> bool:
 
 
 def extended(learner: Any) -> Classes:
-    """The same for further classes. A learner becomes that of class 1, and its mirror image that of class 0.
+    """Return a multiclass learner made from a binary one, which serves for class 1 and its mirror image for class 0.
 
     >>> from bayou import Batch
     >>> bank = Bank(n_features=4)
@@ -41,7 +41,7 @@ def extended(learner: Any) -> Classes:
 
 
 def _mirrored(learner: Any) -> Any:
-    """What would have been learned of the opposite labels, to rounding: all means are the opposite."""
+    """Return the learner that the opposite labels would have given, up to rounding: all means are negated."""
     twin = copy.copy(learner)
     if isinstance(twin, Bank):
         mirror_lanes(twin._lanes)

@@ -1,4 +1,4 @@
-"""Labels of several classes: any whole numbers. A class has the number in whose order it was first met."""
+"""Multiclass labels: any whole numbers. Classes are indexed in the order in which they were first seen."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from bayou.core.checks import several, shown, whole_number
 from bayou.core.errors import BadInput
 
-# Larger ones are not whole numbers in a float64 of their own.
+# Larger whole numbers are not distinct in float64.
 LARGEST = 2**53
 MAX_CLASSES = 2**16
 
 
 def own_classes(classes: Any, max_classes: int) -> list[float]:
-    """The labels of the classes that are known from the start: a list of them, or how many, numbered from 0."""
+    """Return the labels of the classes given at the start, as a list of them or as a number, labeled from 0."""
     if classes is None:
         return []
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
@@ -35,7 +35,7 @@ def _whole(labels: np.ndarray) -> np.ndarray:
 
 
 def numbers_of(labels: np.ndarray, weights: np.ndarray, known: np.ndarray, max_classes: int) -> np.ndarray:
-    """The number of each row's class; classes that are new get the next ones. Rows of weight 0 bring none: -1."""
+    """Return the class index of each row; new classes get the next ones, but in rows of weight 0 they have -1."""
     if not (fine := _whole(labels)).all():
         row = int(fine.argmin())
         raise BadInput(

@@ -1,10 +1,10 @@
-"""Several classes: K learners, one for each class against the rest, under a softmax whose coefficients all share.
+"""Multiclass: K learners, one for each class against the rest, under a softmax whose coefficients all share.
 
-The learners are banks, or any other learner of two classes. On a row, output j of bank k says the logit z_jk, and the
-bank itself the probability p_k; S is the sigmoid, C8 = pi/8.
+The learners are banks, or any other binary learner. For a row, output j of bank k gives the logit z_jk, and the bank
+itself the probability p_k; S is the sigmoid, C8 = pi/8.
 
     base      l_k  = ln p_k - ln sum_i p_i                       the banks divided by their sum
-    inputs    L_jk = ln S(z_jk) - ln sum_i S(z_ji)               each output's own answer, normalised over classes
+    inputs    L_jk = ln S(z_jk) - ln sum_i S(z_ji)               each output's own answer, normalized over classes
               L_Jk = logit p_k - ln sum_i exp(logit p_i)         the banks' logits through a softmax;  all cut at -15
     score     m_k  = l_k + b_k + a l_k + sum_j c_j (L_jk - l_k)
     belief    (a, c) ~ N(., C), at first N(0, diag(.01, 3/J, ..));  b_k ~ N(., v_k), at first N(0, .01)
@@ -16,21 +16,21 @@ bank itself the probability p_k; S is the sigmoid, C8 = pi/8.
     memory    a second stacker with C += 1e-4 (C_0 - C), and the v_k likewise
     all       fixed share over {base, stacker, stacker with memory}, share max(1/(t+2), 1e-5)
 
-A weight c of an example counts as one step of weight c up to 1, and above as several, of 8 at most. Learners other than
-banks have one output, themselves: J = 1; so have banks that are `light`.
+An example of weight c takes one step of weight c up to 1, and several above, of total weight 8 at most. Learners other
+than banks have one output, themselves: J = 1; so have `light` banks.
 
-**Classes join** when their first row comes: with a fresh learner and b_k = 0. Their own first row the others have
-predicted without them: where classes may still join, 1/(t+1) is reserved for unseen ones after t examples (and after
-one more of each class that was known from the start).
+**Classes join** at their first row, with a new learner and b_k = 0. That row is predicted without them: while classes
+may still join, a probability of 1/(t+1) is reserved for unseen ones after t examples (plus one for each class that was
+given at the start).
 
 **The score** of a class, its log-odds against all others, has the variance of its learner's score and that of the
 stackers' (averaged by their shares), and the mean that gives the probability back. A draw has a weight vector for
 each class (`draws`).
 
-**Later rows.** Banks have an answer for a model that has stopped learning. A second stack, of those answers alone (J =
-1, one stacker that never forgets, Bayes' rule in the place of fixed share), learns from what banks said of rows before
-their block was learned, and answers `predict(batch, horizon="later")`. What it said of them against what was said as
-they were learned tells what later rows will cost (`later_loss`), as in a bank.
+**Later rows.** Banks have predictions for a model that has stopped learning. A second stack, of these alone (J = 1, one
+stacker that never forgets, Bayes' rule in place of fixed share), learns from the banks' predictions of rows before
+their block was learned, and is used by `predict(batch, horizon="later")`. Its loss on these rows, compared to their
+online loss, estimates the loss on later rows (`later_loss`), as in a bank.
 
 Paper: none, it is ours.
 """
@@ -59,25 +59,25 @@ from bayou.learners.ensembles.delayed import RESTS, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 from bayou.recipe.crosses import no_lanes
 
-# Lines of the stack take no more than this at a time.
+# Maximum bytes of the stack's lines at a time.
 LINES = 64 << 20
 
 
 class Classes(Ensemble):
-    """Several classes: a bank for each against the rest, under a softmax that all share.
+    """Multiclass learner: a bank for each class against the rest, under a softmax that all share.
 
     Labels are any whole numbers, one for each class. Probabilities have a column for each class, in the order of
-    `labels`: that of `classes`, and then that in which further ones came.
+    `labels`: first `classes`, then further ones in the order in which they joined.
 
     Args:
-        n_features: how many weights each class has; features are numbered from 0. Banks take memory for those that
-            were met.
-        learner: what tells a class from the rest: "bank", or any other learner of two classes.
-        classes: the classes that are known from the start: a list of labels, or how many, labelled from 0.
-        max_classes: how many there can be; others than `classes` join with their first row.
-        light: stack the learners' own answers alone, not those of their lanes; for hundreds of classes.
+        n_features: number of weights of each class; features are numbered from 0. Banks use memory only for features
+            seen.
+        learner: separates a class from the rest: "bank", or any other binary learner.
+        classes: the classes that are given at the start: a list of labels, or their number, labeled from 0.
+        max_classes: maximum number of classes; those not in `classes` join with their first row.
+        light: stack only the learners' own predictions, not those of their lanes; for hundreds of classes.
         intercept: whether there is an extra weight whose feature is always 1.
-        dtype: of the learners' state, "float32" or "float64".
+        dtype: type of the learners' state, "float32" or "float64".
         own: parameters of the learner.
 
     >>> from bayou import Batch
@@ -139,7 +139,7 @@ class Classes(Ensemble):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, None]:
-        """The numbers of the classes, those that are new among them."""
+        """Return the class indices of the rows, including those of new classes."""
         if batch.labels is None:
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
         numbers = numbers_of(batch.labels, weights, self._members.labels, self._max_classes)
@@ -148,7 +148,7 @@ class Classes(Ensemble):
         return numbers, None
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Any:
-        """As many rows at a time as the stack has lines for; `signs` are the numbers of the classes."""
+        """Run as many rows at a time as the stack has lines for; `signs` are class indices."""
         n_classes = max(len(self._members.labels), int(signs.max(initial=0)) + 1)
         size = max(1, LINES // (8 * self._combination.prior.size * n_classes))
         told, examples = [], self._examples
@@ -165,18 +165,18 @@ class Classes(Ensemble):
         return self._run(batch, np.full(len(batch), -1), np.zeros(len(batch), self._dtype))
 
     def _run_later(self, batch: Batch) -> Any:
-        """Banks' answers for later rows, under the stack that was learned from such; others answer as ever."""
+        """Predict later rows with the banks' combinations and the stack for them; other learners as for next rows."""
         if not self._banks or not self._members.learners or not self.looks_later:
             return self._run_next(batch)
         return self._runner.predict_later(batch, self._examples)
 
     @property
     def looks_later(self) -> bool:
-        """Whether its banks have learned how to predict later rows; to other learners all rows are alike."""
+        """True if all learners support later rows; banks must have learned enough for that."""
         return all(learner.looks_later for learner in self._members.learners)
 
     def learn_row(self, row: Row, label: float, weight: float = 1.0) -> Any:
-        """`learn` for one row, the probabilities of the classes; with weight 0 it predicts."""
+        """Learn from one row and return its class probabilities, predicted before; with weight 0 only predict."""
         if weight == 0.0:
             return self.predict(row.batch()).expected[0]
         return self.learn(row.batch([label], [weight]))[0]
@@ -185,9 +185,9 @@ class Classes(Ensemble):
         return ClassPrediction(self._members.labels[: scores.expected.shape[1]], scores, self._inner.name)
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0, purpose: str = "choose") -> np.ndarray:
-        """Probabilities under drawn weights, shape (n_draws, rows, classes); a draw is a weight vector for each class.
+        """Return probabilities under drawn weights, shape (n_draws, rows, classes); a draw has weights for each class.
 
-        As for two classes a draw depends on (seed, draw, feature) alone.
+        As for two classes, a draw depends on (seed, draw, feature) alone.
 
         >>> from bayou import Batch
         >>> learner = Classes(n_features=2, learner="marginal", classes=3)
@@ -208,7 +208,7 @@ class Classes(Ensemble):
             return stacked_draws(logits, self._combination)
 
     def end_pass(self) -> bool:
-        """Let the stacks rest: what comes again tells nothing of rows never seen. True once all learners converged."""
+        """Stop training the stacks, as rows are repeated; return True once all learners have converged."""
         with self._lock:
             super().end_pass()
             converged = [learner.end_pass() for learner in self._members.learners]
@@ -221,7 +221,7 @@ class Classes(Ensemble):
                 learner.new_stream()
 
     def divided(self, learners: list[Any], rests: bool = True) -> Self:
-        """Have other learners, which have learned elsewhere, in the place of its own; they are divided by their sum."""
+        """Replace the learners by others, trained elsewhere, whose probabilities are only normalized; return self."""
         self._examples = max(learner.examples for learner in learners)
         self._members.learners, self._members.learned[:, ALL] = list(learners), self._examples
         self._members.resize()
@@ -238,17 +238,17 @@ class Classes(Ensemble):
 
     @property
     def labels(self) -> np.ndarray:
-        """The label of each class that is known, in the order of the columns of probabilities."""
+        """The label of each class so far, in the order of the columns of probabilities."""
         return self._members.labels.copy()
 
     @property
     def class_names(self) -> list[str]:
-        """What the data call each class, in the order of `labels`; its label, where a model does not know that."""
+        """Names of the classes in the data, in the order of `labels`; the label itself if the model has no name."""
         return class_names(self._members.labels, self.extras.classes)
 
     @property
     def counts(self) -> np.ndarray:
-        """How many examples of each class were learned, in the order of `labels`."""
+        """Number of examples learned of each class, in the order of `labels`."""
         return self._members.learned[:, OWN].copy()
 
     @property
@@ -257,19 +257,19 @@ class Classes(Ensemble):
 
     @property
     def learners(self) -> list[Any]:
-        """The learner of each class. Banks of many features have numbered them as they came."""
+        """The learner of each class. In banks of many features, features are renumbered; see `places`."""
         return list(self._members.learners)
 
     @property
     def levels(self) -> dict[str, float]:
-        """The shares of the learners divided by their sum, of the stacker, and of the one that forgets."""
+        """Shares of the base (learners divided by their sum), of the stacker, and of the stacker that forgets."""
         with self._lock:
             return dict(
                 zip(("normalised", "stacker", "stacker with memory"), self._combination.shares.tolist(), strict=True)
             )
 
     def parts(self) -> list[dict[str, Any]]:
-        """`levels` for the command."""
+        """Return `levels` as mappings for the command."""
         return [{"name": name, "share": share} for name, share in self.levels.items()]
 
     @property
@@ -285,13 +285,13 @@ class Classes(Ensemble):
 
     @property
     def intercept(self) -> tuple[Any, Any]:
-        """(means, variances) of the classes' intercepts."""
+        """Means and variances of the classes' intercepts."""
         with self._lock:
             pairs = np.array([learner.intercept for learner in self._members.learners]).reshape(-1, 2)
         return pairs[:, 0].copy(), pairs[:, 1].copy()
 
     def reading_of(self, label: float, features: Any, view: str = "model", squares: Any = None) -> Reading:
-        """`reading` of the class with this label: changes of its log-odds against the rest.
+        """Return the `reading` of the class with this label: changes of its log-odds against the rest.
 
         >>> from bayou.learners import Classes
         >>> learner = Classes(n_features=4, learner="marginal", classes=[7, 8])
@@ -308,12 +308,12 @@ class Classes(Ensemble):
             )
 
     def places(self, features: np.ndarray) -> np.ndarray:
-        """Where the classes' own learners have the weights of some features."""
+        """Return the indices of some features in the classes' own learners."""
         with self._lock:
             return self._members.index.places(features)
 
     def placed(self, batch: Batch) -> Batch:
-        """The same rows, with features numbered as the classes' own learners have them."""
+        """Return the same rows, with features indexed as in the classes' own learners."""
         with self._lock:
             return self._members.index.placed(batch, np.zeros(len(batch), self._dtype))
 
@@ -331,7 +331,7 @@ class Classes(Ensemble):
         return registry.find(parameters["learner"]).load()._meant(parameters)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        members, progress = self._members, self._delayed.progress[::-1]  # files have first whether it rests
+        members, progress = self._members, self._delayed.progress[::-1]  # in files, RESTS comes first
         own = {"labels": members.labels, "learned": members.learned, "progress": progress, "ids": members.ids}
         own |= {"tally": self._delayed.tally} | self._combination.arrays(len(members))
         own |= {f"later {name}": array for name, array in self._later.arrays(len(members)).items()}

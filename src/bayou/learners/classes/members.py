@@ -1,4 +1,4 @@
-"""The learners of all classes: each tells its own from the rest, and all have their weights at the same places."""
+"""The learners of all classes: each separates its class from the rest; all use the same table rows for features."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bayou.core.memory import check_room
 from bayou.learners.classes.table import FEW, CompactIndex
 from bayou.recipe.numbering import Numbering
 
-# What is counted of each class: examples since it joined, and its own among them.
+# Counters of each class: examples since it joined, and its own among them.
 ALL, OWN = range(2)
-# Whether there is memory is asked for pieces as large as this.
+# Available memory is checked before tables grow by more than this.
 MIN_CHECKED_BYTES = 64 << 20
-# Arrays of learners that files leave out: what later rows cost is counted for all classes together.
+# Arrays of learners that files leave out: the loss on later rows is tallied for all classes together.
 UNUSED = ("tally",)
 
 
 class Members:
-    """The learners of the classes that are known so far, in the order in which these came.
+    """The learners of the classes so far, in the order in which the classes joined.
 
     Args:
-        make: makes the learner of one class.
-        n_features: how many features there are; learners that are `banks` get a row for each one that was met.
+        make: constructor of the learner of one class.
+        n_features: number of features; learners that are `banks` get a row for each feature seen.
         own: all other arguments of the learners.
     """
 
@@ -35,7 +35,7 @@ class Members:
         self.index = CompactIndex(n_features, numbered=banks and n_features > FEW)
         self._ids = np.zeros(0, np.uint64)  # of the index, while it is restored
         self._spare: Learner | None = self._new(0)
-        self.like = self._spare  # what it is like, all are
+        self.like = self._spare  # stands for any of the learners, which are all alike
         self.learners: list[Learner] = []
         self.labels, self.learned = np.zeros(0), np.zeros((0, 2), np.int64)
 
@@ -56,12 +56,12 @@ class Members:
         self.learned = np.pad(self.learned, ((0, 1), (0, 0)))
 
     def resize(self) -> None:
-        """Make all tables as large as the index says."""
+        """Resize all tables to the number of rows of the index."""
         rows = self.index.rows
         self.learners = [one if one.n_features == rows else one.resized(rows) for one in self.learners]
 
     def check_room(self, n_classes: int, rows: int) -> None:
-        """Raise BadInput if there is no memory for so many classes and rows."""
+        """Raise BadInput if there is not enough memory for this many classes and rows."""
         each, taken = self.like.nbytes_for(rows), self.like.nbytes_for(self.index.taken)
         more = n_classes * each - len(self) * taken
         if self._banks and more > MIN_CHECKED_BYTES:
@@ -69,14 +69,14 @@ class Members:
             check_room(what, more, 'Use fewer features, or learner="marginal", which takes 8 bytes')
 
     def touched(self) -> np.ndarray:
-        """Return the features that any learner has met, ascending."""
+        """Return the features that any learner has seen, ascending."""
         features = self.index.features()
         if features is not None:
             return np.sort(features)
         return np.unique(np.concatenate([np.zeros(0, np.int64), *(one.touched for one in self.learners)]))
 
     def ask(self, asked: Callable[[Learner, Any], Any], features: Any) -> np.ndarray:
-        """Return what each learner says of some features, shape (classes, features)."""
+        """Return `asked(learner, places)` of each learner for some features, shape (classes, features)."""
         places = self.index.places(np.arange(self._n_features)[features])
         rows = [asked(learner, places) for learner in self.learners]
         return np.stack(rows) if rows else np.zeros((0, len(places)), self._own["dtype"])
@@ -85,21 +85,21 @@ class Members:
 
     @property
     def ids(self) -> np.ndarray:
-        """The features that have a row of their own, by their ids; nothing where all have."""
+        """Ids of the features that have a row of their own; empty if all have."""
         numbering = self.index.numbering
         return self._ids if self._ids.size or numbering is None else numbering.arrays()["ids"]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what the learners have learned, by the names that files have for it."""
+        """Return the learners' arrays, keyed by their names in the model file."""
         each = ((k, learner._arrays()) for k, learner in enumerate(self.learners))
         return {f"{k}:{name}": array for k, arrays in each for name, array in arrays.items() if name not in UNUSED}
 
     def named(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names that files have for some arrays of all learners."""
+        """Return the names, in the model file, of some arrays of all learners."""
         return tuple(f"{k}:{name}" for k in range(len(self)) for name in names if name not in UNUSED)
 
     def make_room(self, shapes: dict[str, tuple[int, ...]], max_classes: int) -> None:
-        """Be of the size of the arrays that are about to be put back."""
+        """Add classes and resize tables for arrays of these shapes, which are about to be loaded."""
         self._ids = np.zeros(shapes.get("ids", (0,)), np.uint64)
         for _ in range(len(self), min(shapes.get("labels", (0,))[0], max_classes)):
             self.join(0.0)
@@ -111,7 +111,7 @@ class Members:
             learner._make_room({n.removeprefix(prefix): s for n, s in shapes.items() if n.startswith(prefix)})
 
     def restore(self) -> None:
-        """Make what is not in files follow from the arrays that were put back."""
+        """Recompute the state that files do not store, after the arrays were loaded."""
         for learner, learned in zip(self.learners, self.learned[:, ALL].tolist(), strict=True):
             learner._examples = learned
             learner._check_state()

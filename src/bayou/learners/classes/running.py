@@ -1,4 +1,4 @@
-"""Running several classes over rows: every learner by itself, then the stacks of what all of them say."""
+"""Running a multiclass learner over rows: every class's learner alone, then the stacks on all their outputs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, clas
 
 
 class StackedOutputs(NamedTuple):
-    """The outputs of each learner that are stacked; learners that are no banks have none, nor have light banks."""
+    """The outputs of each learner that are stacked: none for learners other than banks, and for light banks."""
 
-    width: int  # of what lanes say
+    width: int  # of the lane outputs
     lane_of: np.ndarray  # the lane of each output
     spread: np.ndarray  # C8 kp
 
@@ -38,7 +38,7 @@ class StackedOutputs(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Rows that all learners learn, and what is filled meanwhile."""
+    """Rows that all learners learn, and the results that are filled meanwhile."""
 
     batch: Batch  # by rows of the members' index
     rows: StackedRows
@@ -52,9 +52,9 @@ class ClassRunner:
         members: the learners.
         stacked: those of their outputs that are stacked.
         live: the stack for the next row; later: the one for later rows.
-        delayed: what the stream has told of later rows.
-        certain: whether learners know nothing of their variances.
-        max_classes: how many classes there can be; n_given: how many were known from the start.
+        delayed: the progress and the tally of delayed rows.
+        certain: whether learners give no variances.
+        max_classes: maximum number of classes; n_given: number of classes given at the start.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ClassRunner:
         self._max_classes, self._n_given = max_classes, n_given
 
     def learn(self, batch: Batch, numbers: np.ndarray, weights: np.ndarray, examples: int) -> ClassScores:
-        """Predict rows and learn from them, after so many examples; a class joins at its first row, once predicted."""
+        """Predict rows, then learn from them; a class joins at its first row, after that row was predicted."""
         members, n_rows, before = self._members, len(batch), len(self._members)
         # classes join
         fresh = np.flatnonzero((numbers >= before) & (weights > 0))
@@ -84,14 +84,14 @@ class ClassRunner:
         members.resize()
         n_classes, starts = len(members), [0] * before + joins.tolist()
         seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
-        # every learner by itself
+        # every learner alone
         taught = weights * (1.0 - self._delayed.progress[RESTS])
         inputs = new_heard(self._live.stack, n_rows, n_classes, *self._stacked)
         outputs = new_said(2, n_rows, n_classes)
         chunk = _Chunk(placed, StackedRows(inputs, numbers, weights, outputs), np.full((n_classes, 2, n_rows), np.nan))
         work = [partial(self._collect_outputs, chunk, k, start, int(seen[start])) for k, start in enumerate(starts)]
         all_done(work, apart=n_rows * n_classes >= WORTH_THREADS)
-        # the stacks: that for later rows follows
+        # the stacks: the live one, then that for later rows
         rows, edges = chunk.rows._replace(weights=taught), [0, *(joins + 1).tolist(), n_rows]
         later = np.full(n_rows, np.nan)
         for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
@@ -103,7 +103,7 @@ class ClassRunner:
                 ahead = ~np.isnan(chunk.delayed[:known, LOST, kept]).any(axis=0)
                 later[kept[ahead]] = _of_own(said.probability, numbers[kept])[ahead]
                 self._delayed.progress[N_LEARNED] += np.count_nonzero(taught[kept])
-        # what is counted
+        # counters
         unseen = self._unseen(before + np.searchsorted(joins, np.arange(n_rows)), seen[:-1])
         members.learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
         if isinstance(members.like, Bank) and taught.any():
@@ -115,7 +115,7 @@ class ClassRunner:
         return ClassScores(outputs.probability, outputs.mean, None if self._certain else outputs.variance, unseen)
 
     def predict_later(self, batch: Batch, examples: int) -> ClassScores:
-        """Predict rows by what banks say of later ones, after so many examples."""
+        """Predict rows with the banks' combinations for later rows and the stack on top of these."""
         n_rows, learners = len(batch), self._members.learners
         nothing = np.zeros(n_rows, learners[0].parameters["dtype"])
         placed = self._members.index.placed(batch, nothing)
@@ -131,7 +131,7 @@ class ClassRunner:
         return ClassScores(said.probability, said.mean, said.variance, unseen)
 
     def _collect_outputs(self, chunk: _Chunk, number: int, start: int, examples: int) -> None:
-        """Have one learner predict and learn rows from `start` on, after so many examples; write down what it says."""
+        """Predict and learn rows from `start` on with one learner, after `examples` examples; store its outputs."""
         learner, rows = self._members.learners[number], slice(start, len(chunk.batch))
         batch = chunk.batch if start == 0 else chunk.batch[rows]
         inputs, numbers, weights, outputs = chunk.rows
@@ -164,12 +164,12 @@ class ClassRunner:
         return outputs
 
     def _unseen(self, n_known: Any, examples: Any) -> np.ndarray:
-        """Return what is reserved for further classes; those that were given at the start count as met once."""
+        """Return the probability reserved for further classes; those given at the start count as seen once."""
         return np.where(n_known < self._max_classes, 1.0 / (1.0 + self._n_given + examples), 0.0)
 
 
 def _of_own(probability: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The probability of each row's own class; 0 where that was not known, or there is none."""
+    """Return the probability of each row's own class; 0 if it has no column yet, or the row has no class."""
     known = (numbers >= 0) & (numbers < probability.shape[1])
     if not probability.shape[1]:
         return np.zeros(len(numbers))

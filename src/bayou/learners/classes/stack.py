@@ -1,10 +1,10 @@
 """The stack on top of K learners of one class against the rest: two stackers whose coefficients all classes share.
 
-The equations are in the docstring of `learner`. For each row and class there is a line of numbers. At first it is what
-is heard: ln p_k, then ln S(z_jk) of each output, then logit p_k. Then, in its place, what is seen: F_k less its mean
-under the base, and at the end, in slots LOG_BASE and BASE, l_k and the base. `stacker` learns from that.
+The equations are in the docstring of `learner`. For each row and class there is a line of numbers. At first it has the
+learner's outputs: ln p_k, then ln S(z_jk) of each output, then logit p_k. They are replaced by the stackers' inputs:
+F_k less its mean under the base, and at the end, in slots LOG_BASE and BASE, l_k and the base. `stacker` reads these.
 
-Lines are padded to a multiple of LANES. All of it is small, dense and in float64.
+Lines are padded to a multiple of LANES. The state is small, dense and in float64.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ LOG_BASE, BASE = 2, 1
 
 
 class StackState(NamedTuple):
-    """What was learned of the outputs, as kernels take it. Coefficients: a, one for each output, that of the logits."""
+    """Learned state of the stack, as kernels take it. Coefficients: a, one for each output, that of the logits."""
 
     prior: np.ndarray  # variances of the coefficients
     mean: np.ndarray  # a row for each stacker
     covariance: np.ndarray
-    offsets: np.ndarray  # of each stacker, class by class: b, and what its precision has gained
+    offsets: np.ndarray  # of each stacker: b of every class, then its gained precision
     shares: np.ndarray  # of the base and the stackers
     offset_prior: float  # the variance of each b at first; 0 where there are none
 
@@ -47,7 +47,7 @@ class StackState(NamedTuple):
         return self.covariance.shape[1]
 
     def arrays(self, n_classes: int) -> dict[str, np.ndarray]:
-        """What was learned of so many classes, by the names that files have for it."""
+        """Return the learned arrays of `n_classes` classes, keyed by their names in the model file."""
         return {
             "stacker means": self.mean,
             "stacker covariances": self.covariance,
@@ -57,7 +57,7 @@ class StackState(NamedTuple):
 
 
 def new_stack(n_outputs: int, max_classes: int, has_offsets: bool, n_stackers: int = 2) -> StackState:
-    """Of so many outputs of each learner, before anything was learned."""
+    """Return an untrained stack for `n_outputs` outputs of each learner."""
     slots = n_outputs + 2
     prior = np.zeros(padded(slots + BASE + 1))
     prior[0], prior[1:slots] = STACKER_PRIOR, COEFFICIENTS_PRIOR / (n_outputs + 1)
@@ -72,11 +72,11 @@ def new_stack(n_outputs: int, max_classes: int, has_offsets: bool, n_stackers: i
 
 
 class StackInputs(NamedTuple):
-    """What the learners of all classes said of some rows, and the lines that are made of it."""
+    """Outputs of the learners of all classes for some rows, and the lines computed from them."""
 
-    lanes: np.ndarray  # what lanes said: of each class and row, mean and variance of the score in every lane
+    lanes: np.ndarray  # lane outputs: for each class and row, mean and variance of the score in every lane
     log_odds: np.ndarray  # of each class and row
-    lane_of: np.ndarray  # of each output that is heard
+    lane_of: np.ndarray  # the lane of each output that is stacked
     output_spread: np.ndarray  # C8 kp
     lines: np.ndarray
 
@@ -84,7 +84,7 @@ class StackInputs(NamedTuple):
 def new_heard(
     into: StackState, rows: int, n_classes: int, width: int, lane_of: np.ndarray, spread: np.ndarray
 ) -> StackInputs:
-    """Of so many rows, classes and lanes; nothing yet."""
+    """Allocate empty inputs for the given rows, classes and lanes."""
     return StackInputs(
         np.empty((n_classes, rows, 2, width), spread.dtype),
         np.empty((n_classes, rows)),
@@ -96,7 +96,7 @@ def new_heard(
 
 @inlined
 def _lay_out(heard, m, s, n_classes, row):
-    """What was said of a row, by slots of all classes: a vector cannot be loaded from numbers just stored."""
+    """Gather a row's outputs by slots of all classes, in advance: vectors cannot be loaded from values just stored."""
     lane_of, lanes, log_odds = heard.lane_of, heard.lanes.reshape(-1), heard.log_odds.reshape(-1)
     rows, width, room = (
         np.uint64(heard.lanes.shape[1]),
@@ -116,7 +116,7 @@ def _lay_out(heard, m, s, n_classes, row):
 
 @kernel
 def look(heard, n_classes, first, last):
-    """Make of what was heard of rows `first` to `last` what stackers see. `heard` is a `StackInputs`."""
+    """Compute the stackers' inputs of rows in [first, last) from the learners' outputs. `heard` is a `StackInputs`."""
     room, view, n_outputs = heard.lines.shape[2], heard.lines.reshape(-1), heard.lane_of.size
     m, s = aligned(n_classes * room, np.float64), aligned(n_classes * room, np.float64)
     spread, raw, further, logs = (
@@ -161,7 +161,7 @@ def look(heard, n_classes, first, last):
 
 
 class StackOutputs(NamedTuple):
-    """What stackers and learners say of rows and classes, and what is made of it; `own` and `spread` are variances."""
+    """Results of stackers and learners by row and class, and of the stack; `own` and `spread` are variances."""
 
     answers: np.ndarray  # of each stacker
     spread: np.ndarray  # of each stacker's scores
@@ -172,7 +172,7 @@ class StackOutputs(NamedTuple):
 
 
 def new_said(n_stackers: int, rows: int, n_classes: int) -> StackOutputs:
-    """Nothing said yet."""
+    """Allocate outputs, all zero, for the given stackers, rows and classes."""
     shape = rows, n_classes
     return StackOutputs(
         *(np.zeros((n_stackers, *shape)), np.zeros((n_stackers, *shape)), np.zeros(shape)),
@@ -182,12 +182,12 @@ def new_said(n_stackers: int, rows: int, n_classes: int) -> StackOutputs:
 
 @kernel(forceinline=True)
 def _tell(said, shares, row, n_classes, certain):
-    """Mean and variance of each class's log-odds, such that they give its probability back."""
+    """Write mean and variance of each class's log-odds, such that they give its probability back."""
     probability, mean, variance = said.probability, said.mean, said.variance
     for k in range(n_classes):
         p = probability[row, k]
         rest = 1.0 - p
-        if p > 0.5:  # never from 1: the others, added up
+        if p > 0.5:  # sum the others: 1 - p would lose digits
             rest = 0.0
             for i in range(n_classes):
                 if i != k:
@@ -201,10 +201,9 @@ def _tell(said, shares, row, n_classes, certain):
 
 @kernel
 def share(lines, labels, weights, into, said, n_classes, examples, floor, certain, first, last):
-    """The answer of all: base and stackers by their shares, which follow. `said` is a `StackOutputs`.
+    """Mix base and stackers by their shares, update the shares, and return the number of examples so far.
 
-    `floor` is 1 for fixed share, 0 for Bayes' rule; `certain` is whether learners know nothing of their variances. How
-    many examples there were.
+    `said` is a `StackOutputs`. `floor` is 1 for fixed share, 0 for Bayes' rule; `certain`: learners give no variances.
     """
     shares, room, n = into.shares, lines.shape[2], into.shares.size
     answers, probability = said.answers, said.probability

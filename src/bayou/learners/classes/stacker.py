@@ -1,7 +1,7 @@
-"""A stacker of several classes: its answers, row by row, and what each label tells it.
+"""A multiclass stacker: its predictions, row by row, and its update from each label.
 
-The equations are in the docstring of `learner`, and what a line is in `stack`. Vectors run across slots where classes
-are added up, and across classes where each has a number.
+The equations are in the docstring of `learner`; `stack` explains the lines. Vectors run across slots where classes are
+summed, and across classes where each class has a scalar.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from bayou.kernels.vector import (
 from bayou.learners.classes.stack import LOG_BASE, MIN_PROBABILITY
 from bayou.learners.ensembles.stackers import STACKER_MEMORY
 
-# A weight above 1 is several steps, and counts for no more than this many: far from home a long step overshoots.
+# A weight above 1 takes several steps, and counts as at most this much: a single long step would overshoot.
 MOST_REPEATS = 8
 # Fields of each class.
-#   REAL      1; 0 for what only fills a vector
-#   KNOWN     l_k, the base's answer
+#   REAL      1; 0 for padding
+#   KNOWN     l_k, the log-probability of the base
 #   B         b_k
-#   GAINED    what the precision of b_k has gained
-#   M         mean of its score
+#   GAINED    gained precision of b_k
+#   M         m_k sqrt(g_k), the damped mean of its score
 #   S         variance of its score
 #   ROOT      sqrt(g_k)
 #   Q         its probability
@@ -47,10 +47,10 @@ REAL, KNOWN, B, GAINED, M, S, ROOT, Q, D, OF_CLASS = range(10)
 
 
 class StackerScratch(NamedTuple):
-    """What a stacker works with."""
+    """Scratch of a stacker, with a copy of its learned state."""
 
     mean: np.ndarray
-    C: np.ndarray  # with rows to a multiple of four
+    C: np.ndarray  # rows padded to a multiple of four
     A: np.ndarray
     B: np.ndarray  # I + C A
     weighted: np.ndarray  # lines times g_k q_k
@@ -85,7 +85,7 @@ def _new_work(into, which, n_classes):
 
 @kernel(forceinline=True)
 def _keep(into, which, n_classes, work):
-    """What was learned, where it belongs."""
+    """Copy the learned state from the scratch back to the stack."""
     room, slots, padded = into.prior.size, into.covariance.shape[1], work.of_class.size // OF_CLASS
     for slot in range(room):
         into.mean[which, slot] = work.mean[slot]
@@ -98,7 +98,7 @@ def _keep(into, which, n_classes, work):
 
 @inlined
 def _answer(view, begin, work, room, n_classes, offset_prior):
-    """Mean and variance of each class's score, and q, the softmax."""
+    """Compute mean and variance of each class's score, and q, the softmax."""
     numbers, C, sums, padded = work.of_class, work.C, work.sums, work.of_class.size // OF_CLASS
     zero = fill(load(C, 0), 0.0)
     for k in range(n_classes):
@@ -138,7 +138,7 @@ def _answer(view, begin, work, room, n_classes, offset_prior):
 
 @inlined
 def _product(into, left, right, n, room, plus):
-    """into = left right + plus I, four rows at a time; `left` and `right` have n rows, a multiple of four."""
+    """Compute into = left right + I, four rows at a time; `left` and `right` have n rows, a multiple of four."""
     middle = plus.size // 2
     zero = fill(load(left, 0), 0.0)
     for i in range(0, n, 4):
@@ -159,7 +159,7 @@ def _product(into, left, right, n, room, plus):
 
 @inlined
 def _weigh(view, begin, work, room, n_classes, c):
-    """u, the slope, and A, of a label of weight c, four rows at a time."""
+    """Compute u, the slope, and A for a label of weight c, four rows at a time."""
     numbers, A, weighted, padded = work.of_class, work.A, work.weighted, work.of_class.size // OF_CLASS
     zero = fill(load(A, 0), 0.0)
     for at in range(0, room, LANES):
@@ -190,7 +190,7 @@ def _weigh(view, begin, work, room, n_classes, c):
 
 @inlined
 def _solve(C, B, slots, room):
-    """C <- B^-1 C by elimination with pivots; then symmetric again."""
+    """Compute C <- B^-1 C by elimination with pivots, then make C symmetric again."""
     stride = np.uint64(room)
     for i in range(slots):
         pivot, most = i, 0.0
@@ -224,7 +224,7 @@ def _solve(C, B, slots, room):
 
 @inlined
 def _learn(view, begin, work, prior, slots, room, n_classes, label, c, memory, offset_prior):
-    """What a label tells the coefficients and the offsets."""
+    """Update the coefficients and the offsets from a label."""
     numbers, C, mean, padded = work.of_class, work.C, work.mean, work.of_class.size // OF_CLASS
     middle, rows = work.unit.size // 2, work.C.size // room
     for k in range(0, padded, LANES):
@@ -258,9 +258,9 @@ def _learn(view, begin, work, prior, slots, room, n_classes, label, c, memory, o
 
 @kernel
 def stack(lines, labels, weights, into, which, n_classes, first, last, answers, variances):
-    """One stacker over rows `first` to `last`: its answers, and the variances of its scores; it learns on its way.
+    """Run one stacker over rows in [first, last): write its answers and the variances of its scores, and learn.
 
-    Rows of weight 0 and of a label that is not among the classes teach nothing. `into` is a `StackState`.
+    Rows of weight 0, or with a label that is not among the classes, are only predicted. `into` is a `StackState`.
     """
     prior, slots, room, view = into.prior, into.covariance.shape[1], lines.shape[2], lines.reshape(-1)
     memory = STACKER_MEMORY * which  # the second one forgets

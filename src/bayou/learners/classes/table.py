@@ -1,9 +1,9 @@
-"""Where the weights of a feature stand in the tables of all classes.
+"""Rows of features in the tables of all classes.
 
-K tables of millions of weights, each touched here and there, would take K times what the features are worth. So
-features that are learned are numbered as they come (`recipe.numbering`), and stand one after another: what lies behind
-them takes no memory, and tables grow by GROWTH when they are full. Row 0 is never learned: it stands for all features
-that have no number.
+K tables of millions of weights, each sparsely touched, would take far more memory than the features need. So features
+that are learned are numbered as they come (`recipe.numbering`), and take consecutive rows: the rows after them use no
+memory, and tables grow by GROWTH when they are full. Row 0 is never learned: it stands for all features without a
+number.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.recipe.numbering import Numbering
 
-# Up to so many features tables have them all, as they are.
+# Up to FEW features, tables have a row for each; larger tables grow by GROWTH.
 FEW, GROWTH = 1 << 16, 4
 
 
 class CompactIndex:
-    """Features as they are, or numbered."""
+    """Map from features to table rows: the features themselves, or their numbers."""
 
     def __init__(self, n_features: int, numbered: bool) -> None:
         self._n_features = n_features
@@ -29,16 +29,16 @@ class CompactIndex:
         self.rows = FEW if numbered else n_features
 
     def taken_with(self, batch: Batch, weights: np.ndarray) -> int:
-        """How many rows will be taken, at most, once the batch was learned."""
+        """Return the maximum number of rows that use memory after the batch is learned."""
         return self.rows if self.numbering is None else self.taken + int(np.diff(batch.indptr)[weights > 0].sum())
 
     @property
     def taken(self) -> int:
-        """How many rows take memory."""
+        """Number of rows that use memory."""
         return self.rows if self.numbering is None else len(self.numbering) + 1
 
     def placed(self, batch: Batch, weights: np.ndarray) -> Batch:
-        """The batch by rows of the table; features of rows that are to be learned get their numbers."""
+        """Return the batch with table rows as features; features of rows with a weight are numbered first."""
         if self.numbering is None:
             return batch
         numbers = self.numbering.add(_ids(batch, weights))
@@ -59,19 +59,19 @@ class CompactIndex:
         )
 
     def places(self, features: np.ndarray) -> np.ndarray:
-        """The rows of some features."""
+        """Return the table rows of some features."""
         if self.numbering is None:
             return features
         found = self.numbering.find(features.astype(np.uint64) + np.uint64(1))
-        return found + np.uint32(1)  # UNKNOWN is the last number there is: it comes to row 0
+        return found + np.uint32(1)  # UNKNOWN is the largest number: adding 1 wraps to row 0
 
     def features(self) -> np.ndarray | None:
-        """Of each row from 1 on, its feature; None where rows are features."""
+        """Return the feature of each table row from 1 on; None if rows are features."""
         return None if self.numbering is None else self.numbering.arrays()["ids"].astype(np.int64) - 1
 
 
 class SharedBatch(Batch):
-    """A batch that many learners read: the rows that each of them takes out of it are taken once."""
+    """A batch that several learners read: selections of its rows are cached."""
 
     __slots__ = ("_lock", "_taken")
 
@@ -95,7 +95,7 @@ class SharedBatch(Batch):
 
 
 def _ids(batch: Batch, weights: np.ndarray) -> np.ndarray:
-    """Features of the rows that count, from 1: no id is 0."""
+    """Return the features of the rows with a weight, counted from 1, since no id is 0."""
     indices = batch.indices
     if not weights.all():
         indices = indices[np.repeat(weights > 0, np.diff(batch.indptr))]

@@ -1,13 +1,13 @@
-"""Delayed rows, and what to expect of later ones.
+"""Delayed rows, and the expected loss on later rows.
 
-Some rows of each block are predicted before the first row of it is learned, so that no label near them is known. They
-teach a combination for a model that has stopped learning, and tell what later rows will cost.
+Some rows of each block are predicted before the first row of the block is learned, without any label near them. They
+train a combination for a model that has stopped learning, and give an estimate of the loss on later rows.
 
-With t examples so far a block has max(1, min(t // 8, MAX_BLOCK_EXAMPLES, rows at hand)) examples, and of its rows each
-is sampled with probability min(1, MAX_SAMPLED / t). Rows that come one by one have no delay.
+After t examples a block has max(1, min(t // 8, MAX_BLOCK_EXAMPLES, rows available)) examples, and each of its rows is
+sampled with probability min(1, MAX_SAMPLED / t). Rows that come one at a time have no delay.
 
-**What to expect on later rows.** In the mean over the last half of the stream, d = delayed loss - live loss of the
-sampled rows says how much more the frozen model costs. The tally sums it up, in buckets of t (four per doubling).
+**The expected loss on later rows.** The mean over the last half of the stream of d = delayed loss - live loss of the
+sampled rows estimates how much worse the frozen model is. The tally sums d in buckets of t (four per doubling).
 """
 
 from __future__ import annotations
@@ -22,90 +22,90 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.random import in_sample
 from bayou.kernels.room import empty
 
-# All of the first rows are sampled, later ones with a chance of this over their number.
+# The first MAX_SAMPLED rows are all sampled, row t after that with probability MAX_SAMPLED / t.
 MAX_SAMPLED = 16384
-# A block has this part of the examples so far, and no more than so many.
+# A block has at most 1 / BLOCK_DIVISOR of the examples so far, and at most MAX_BLOCK_EXAMPLES.
 BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES = 8, 8192
-# So many rows settle how to predict later ones, whatever the number of examples.
+# This many delayed rows are enough to predict later ones, whatever the number of examples.
 ENOUGH_ROWS = 1024
-# A probability below this counts as this much, where losses are compared.
+# Lower bound of probabilities when losses are compared.
 MIN_PROBABILITY = 1e-14
 BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
 # Columns of the tally: sums over learned rows of weighted losses and of weights; then over sampled rows of the weighted
 # gap between delayed and live loss, of its square, and of weights.
 LOSSES, WEIGHTS, GAPS, GAPS_SQUARED, SAMPLED_WEIGHTS = range(5)
-# Progress: how many delayed rows the later combination has learned; 1 while it rests, as the data come again.
+# Progress: number of delayed rows the later combination has learned; 1 while it rests, as data are repeated.
 N_LEARNED, RESTS = range(2)
 
 
 class LaterLoss(NamedTuple):
-    """The loss over the last half of a stream as it was learned, and what later rows are expected to cost.
+    """The online loss over the last half of a stream, and the expected loss on later rows.
 
     >>> LaterLoss(learned=0.438, expected=0.497, error=0.004, rows=9000).differs
     True
     """
 
     learned: float  # mean loss, each row predicted before it was learned
-    expected: float  # of rows that come after learning has stopped
+    expected: float  # estimated mean loss on rows that come after learning has stopped
     error: float  # standard error of the difference between the two
-    rows: float  # that the difference was measured on
-    measure: str = "log loss"  # or squared loss, of numbers
+    rows: float  # sum of the weights of the rows that the difference was measured on
+    measure: str = "log loss"  # or squared loss, for regression
 
     @property
     def differs(self) -> bool:
-        """Whether later rows cost clearly more: by 2 % and by three standard errors."""
+        """True if the loss on later rows is clearly higher: by more than 2 % and three standard errors."""
         gap = self.expected - self.learned
         return gap > 0.02 * self.learned and gap > 3.0 * self.error
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields that JSON shows."""
+        """Return the fields for JSON output."""
         return {name: getattr(self, name) for name in ("learned", "expected", "error", "differs", "measure")}
 
 
 class DelayBlock(NamedTuple):
-    """Rows that are learned before any of the combination's delayed outputs are."""
+    """Block of rows whose sampled rows are predicted before any of it is learned."""
 
     start: int
     stop: int
     n_examples: int
-    sampled: np.ndarray  # the rows of it to predict before its first one is learned
+    sampled: np.ndarray  # rows to predict before the first one is learned
 
 
 class DelayedRows:
-    """The progress of a combination for later rows, and the tally of what those will cost.
+    """Progress of a combination for later rows, and the tally of their expected loss.
 
     Args:
-        measure: the loss that the tally adds up, in words.
-        max_sampled: how many of the first rows are all sampled.
+        measure: name of the loss that the tally sums.
+        max_sampled: number of first rows that are all sampled.
     """
 
     def __init__(self, measure: str = "log loss", max_sampled: int = MAX_SAMPLED) -> None:
         self._measure, self._max_sampled = measure, max_sampled
         self.progress = np.zeros(2)
-        # A row for each bucket of t; as zeros, which files leave out.
+        # A row for each bucket of t; rows of zeros are left out of files.
         self.tally = np.zeros((BUCKETS_PER_OCTAVE * OCTAVES, SAMPLED_WEIGHTS + 1))
 
     def blocks(self, weights: np.ndarray, examples: int, row: int = 0, stop: int = -1) -> Iterator[DelayBlock]:
-        """Yield the delay blocks from `row` on, after so many examples, until `stop` are learned (-1: never)."""
+        """Yield the delay blocks from `row` on, `examples` having been learned, until `stop` are (-1: no limit)."""
         while row < len(weights) and examples != stop:
             end, size, sampled = next_delay_block(weights, row, examples, stop, self._max_sampled)
             yield DelayBlock(row, end, size, sampled)
             row, examples = end, examples + size
 
     def add(self, live: np.ndarray, weights: np.ndarray, delayed: np.ndarray, examples: int) -> None:
-        """Count the live losses of rows after so many examples, and the delayed ones; NaN where there is none."""
+        """Add the live and the delayed losses of rows to the tally; a delayed loss of NaN means that there is none."""
         add_to_tally(self.tally, live, weights, delayed, examples)
 
     def has_learned_enough(self, examples: int) -> bool:
-        """Whether the combination for later rows has learned enough of so many examples to answer."""
+        """Return whether the combination for later rows has learned enough rows to be used after this many examples."""
         return bool(self.progress[N_LEARNED] >= min(examples, ENOUGH_ROWS))
 
     def reset(self, n_learned: float) -> None:
-        """Start anew, with a combination that has learned so many rows."""
+        """Clear the tally, for a combination that has learned `n_learned` rows."""
         self.progress[:], self.tally[:] = (n_learned, 0.0), 0.0
 
     def loss(self) -> LaterLoss | None:
-        """Return the loss over the last half of all rows and that of later ones; None before any row was sampled."""
+        """Return the loss over the last half of all rows and on later ones; None before any row was sampled."""
         sums = np.cumsum(self.tally[::-1], axis=0)
         last_half = sums[int(np.searchsorted(sums[:, WEIGHTS], sums[-1, WEIGHTS] / 2.0))]
         loss, weight, gap, squared, sampled = last_half.tolist()
@@ -118,9 +118,9 @@ class DelayedRows:
 
 @kernel
 def next_delay_block(weights, row, examples, stop, max_sampled=MAX_SAMPLED):
-    """Return the end of the next block, how many examples it has, and its sampled rows, after so many examples.
+    """Return the end of the next block, its number of examples, and its sampled rows; `examples` came before it.
 
-    Which rows are sampled is a function of their numbers alone. Rows of weight 0 do not count. A block ends where
+    Whether a row is sampled depends only on its number in the stream. Rows of weight 0 do not count. A block ends when
     `stop` examples will have been learned.
     """
     before, size = examples, max(1, min(examples // BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES))
@@ -155,7 +155,7 @@ def class_log_losses(probability: np.ndarray) -> np.ndarray:
 
 @kernel
 def add_to_tally(tally, live, weights, delayed, examples):
-    """Add live losses, and for rows whose delayed loss is a number how much more that was."""
+    """Add the live losses, and for rows whose delayed loss is not NaN the gap between the two."""
     bucket, ends = 0, 0.0
     for row in range(live.size):
         c = np.float64(weights[row])

@@ -9,9 +9,9 @@ from bayou.learners.ensembles.delayed import RESTS, DelayedRows, LaterLoss
 
 
 class Ensemble(Learner):
-    """A learner that combines several by evidence, and tells what it will be worth once it has stopped learning.
+    """A learner that combines several by evidence, and estimates its loss once it has stopped learning.
 
-    An algorithm sets `_combination` and `_later`, both combinations of its members' outputs, and `_delayed`.
+    A subclass sets `_combination` and `_later`, both combinations of its members' outputs, and `_delayed`.
     """
 
     _combination: Any
@@ -20,25 +20,25 @@ class Ensemble(Learner):
 
     @property
     def looks_later(self) -> bool:
-        """Whether it has learned how to predict later rows."""
+        """True if the combination for later rows has learned enough to be used."""
         with self._lock:
             return self._delayed.has_learned_enough(self._examples)
 
     @property
     def _frozen_combination(self) -> Any:
-        """The combination that answers once learning has stopped."""
+        """The combination that predicts once learning has stopped."""
         return self._later if self.looks_later else self._combination
 
     def later_loss(self) -> LaterLoss | None:
-        """Return the loss over the last half of the stream as it was learned, and what to expect of later rows.
+        """Return the online loss over the last half of the stream, and the expected loss on later rows.
 
-        None before anything was learned, and for a stream that came row by row or again and again.
+        None before anything was learned, and for a stream that came row by row or was only repeated.
         """
         with self._lock:
             return self._delayed.loss()
 
     def end_pass(self) -> bool:
-        """Let the later combination rest: what comes again tells nothing of rows that were never seen."""
+        """Stop training the later combination: repeated rows say nothing about unseen ones. Return False."""
         with self._lock:
             self._delayed.progress[RESTS] = 1.0
         return False

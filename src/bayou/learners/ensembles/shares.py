@@ -1,7 +1,7 @@
-"""Shares of a mixture: fixed share while a stream goes on, Bayes' rule for a model that has stopped.
+"""Shares of a mixture: fixed share while a stream continues, Bayes' rule for a model that has stopped learning.
 
     fixed share   w_k <- (1 - a) w_k p_k(y) / P(y) + a w0_k,   a = max(1/(t+1), MIN_LEAK) at example t
-    Bayes         w_k ~ exp(-L_k), L_k the summed loss: kept as losses, never as shares
+    Bayes         w_k ~ exp(-L_k), L_k the summed loss: stored as losses, never as shares
 
 The bank keeps a vectorised kernel of its own for fixed share (`bank.combination_kernels`), of whole lines of outputs.
 
@@ -15,7 +15,7 @@ from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, fill, highest, load, store, total, where_above
 
-# The least fraction of all shares that is handed round again after an example.
+# The smallest fraction of all shares that is redistributed after an example.
 MIN_LEAK = 1e-5
 # The best output with a variance has a share of at least exp(-MAX_VARIANCE_LAG), which changes no probability.
 MAX_VARIANCE_LAG = 230.0
@@ -27,13 +27,13 @@ NEVER = 1e300
 
 @kernel(forceinline=True)
 def leak_after(examples):
-    """Return the fraction of all shares that is handed round after so many earlier examples."""
+    """Return the fraction of all shares that is redistributed after an example with `examples` before it."""
     return max(1.0 / (examples + 2.0), MIN_LEAK)
 
 
 @inlined
 def set_shares(shares, masses, keep, leak, initial):
-    """Write `masses` as shares: normalised and times `keep`, plus `leak` times what `initial` says."""
+    """Write `masses` as shares: normalized and times `keep`, plus `leak` times the `initial` shares."""
     whole = 0.0
     for k in range(shares.size):
         whole += masses[k]
@@ -45,7 +45,7 @@ def set_shares(shares, masses, keep, leak, initial):
 def shares_from_losses(losses, losses_start, kept, knows, shares, shares_start, n_slots):
     """Write the shares that Bayes' rule gives for summed losses; outputs that are not `kept` have none.
 
-    Variances are those of the outputs that know theirs (`knows`), by their evidence, however far others are ahead.
+    Outputs with a variance (`knows`) keep a share however far others are ahead, so that there is a variance.
     """
     zero = fill(load(losses, 0), 0.0)
     none = zero - NEVER

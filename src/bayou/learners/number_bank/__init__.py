@@ -1,10 +1,10 @@
-"""The bank for numbers: several regressions side by side, combined by evidence; the equations are in `learner`.
+"""The regression bank: several regressions side by side, combined by evidence; the equations are in `learner`.
 
-lanes           what a lane is, which there are, what they say of a row and learn of it
-head            the columns that some lanes know the covariances of
-combination     what is made of all they say
+lanes           the lanes: settings, state, predictions and updates
+head            columns whose covariances some lanes keep
+combination     the combination of the lanes
 weights         the weights that a bank shows
-draws           and those that it draws
+draws           draws of weights
 """
 
 from bayou.core.registry import Record

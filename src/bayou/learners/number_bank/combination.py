@@ -1,7 +1,7 @@
-"""What is made of all that lanes say: a mean, in three levels, and the shape of what is left.
+"""The combination of the lanes: a mean, in three levels, and the distribution of the errors around it.
 
-It reads what the lanes said of each row (`lanes`) and tells them nothing. The equations are in the docstring of
-`learner`. Labels and means are less the first label here, up to the last line.
+It reads the lane outputs of each row (`lanes`) and feeds nothing back. The equations are in the docstring of `learner`.
+The first label is subtracted from labels and means here, until the mean is written.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from bayou.learners.number_bank.lanes import WIDER
 
 TAILS = 5.0  # degrees of freedom of the Student-t by which lanes and levels are judged
 COEFFICIENTS_PRIOR = 0.1  # prior variance of all stacking coefficients together
-SOUND = 1.0 + 1e-9  # times its first value a stacker's variance is at most
-STACKED_FROM, FURTHEST = 20, 4.0  # rows; deviations of the mixture's errors that an output may be away from it
-MIXTURE_SHARE = 0.9  # in the last level, before any data; the rest is the stackers'
-LEAST_NOISE = 1e-12  # of the labels' variance
-DEGREES = np.tile([3.0, 6.0, 30.0], 3)  # of freedom, of the nine Student-t's
-UNSURE = 1e3  # a row is no more unsure than that, to the shapes
-LEVEL = 0.9  # of the intervals whose coverage is steered
+SOUND = 1.0 + 1e-9  # bound of a stacker's variance, relative to its initial value
+STACKED_FROM, FURTHEST = 20, 4.0  # rows; bound of an output's distance from the mixture, in deviations of its errors
+MIXTURE_SHARE = 0.9  # initial share in the last level; the stackers have the rest
+LEAST_NOISE = 1e-12  # fraction of the labels' variance
+DEGREES = np.tile([3.0, 6.0, 30.0], 3)  # degrees of freedom of the nine Student-t's
+UNSURE = 1e3  # bound of a row's variance, for the shapes
+LEVEL = 0.9  # level of the intervals whose coverage is steered
 
 
 class ForgettingRates(NamedTuple):
-    """How fast a combination forgets."""
+    """Rates at which a combination forgets."""
 
-    stackers: tuple[float, ...]  # how much of its prior each gets back with every row
-    scales: tuple[float, ...]  # the least that the last row counts, to a third of the shapes each
-    noise: float  # and to the noise of what lanes and levels say
-    handed: float  # what is handed round at row t is handed / (t + 1),
-    least: float  # and no less than that;
-    least_shapes: float  # nor than that, among the shapes
-    steering: float  # a step of the factor on all scales is no less
+    stackers: tuple[float, ...]  # fraction of its prior that each regains with every row
+    scales: tuple[float, ...]  # least weight of the last row, for a third of the shapes each
+    noise: float  # least weight of the last row, for the noise of lanes and levels
+    handed: float  # the fraction of shares redistributed at row t is handed / (t + 1),
+    least: float  # and at least this;
+    least_shapes: float  # for the shapes at least this
+    steering: float  # smallest step of the factor on all scales
 
 
 LIVE = ForgettingRates(
     (0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, handed=1.0, least=1e-4, least_shapes=1e-3, steering=0.02
 )
-# Bayes: what is far behind is not lost, and no row counts for more than another.
+# Bayes: shares never vanish, and all rows count the same.
 LATER = ForgettingRates((0.0,), (0.0, 0.0, 0.0), noise=0.0, handed=0.0, least=1e-300, least_shapes=1e-300, steering=0.0)
-# Slots of `Combination.rates`, the rest of `ForgettingRates`.
+# Slots of `NumberCombination.rates`, the rest of `ForgettingRates`.
 NOISE, HANDED, LEAST, LEAST_SHAPES, STEERING = range(5)
-# Slots of `Combination.labels`; all but the first two are of labels less the first one.
-#   ROWS     how many labels there were
+# Slots of `NumberCombination.labels`; in all but the first two, ORIGIN is subtracted from labels.
+#   ROWS     number of labels
 #   ORIGIN   the first label
 #   SCATTER  sum of squared distances from the mean
 #   LOW      smallest
 #   HIGH     largest
 ROWS, ORIGIN, MEAN, SCATTER, LOW, HIGH = range(6)
-# Slots of `Combination.steering`: errors that the shapes were told, and the logarithm of the factor on all scales.
+# Slots of `NumberCombination.steering`: number of errors learned by the shapes, log of the factor on all scales.
 TOLD, LOG_FACTOR = range(2)
 
 
 class NumberCombination(NamedTuple):
-    """What was learned of the lanes' outputs, as kernels take it."""
+    """Settings and learned state of the combination, as kernels take it."""
 
-    first: np.ndarray  # shares of the lanes before any data; 0: left out
+    first: np.ndarray  # initial shares of the lanes; 0: left out
     first_finals: np.ndarray
     memory: np.ndarray  # of each stacker
     shape_memory: np.ndarray
@@ -79,17 +79,17 @@ class NumberCombination(NamedTuple):
     stacker_covariance: np.ndarray
     shape_shares: np.ndarray
     shape_scales: np.ndarray  # squared
-    steering: np.ndarray  # errors that shapes were told, and the logarithm of the factor on all scales
+    steering: np.ndarray  # number of errors learned by the shapes, log of the factor on all scales
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, by the names that files have for it."""
+        """Return the learned arrays, keyed by their names in the model file."""
         names = ["labels", "shares", "noise", "final_shares", "final_noise", "stacker_mean", "stacker_covariance"]
         names += ["shape_shares", "shape_scales", "steering"]
         return {name.replace("_", " "): getattr(self, name) for name in names}
 
 
 def new_combination(first: np.ndarray, has_intercept: bool, memory: ForgettingRates) -> NumberCombination:
-    """Of lanes with these shares, before anything was learned."""
+    """Return an untrained combination of lanes with these initial shares."""
     outputs = np.count_nonzero(first)
     shares = first / first.sum()
     prior = np.append([STACKER_PRIOR * has_intercept, STACKER_PRIOR], COEFFICIENTS_PRIOR / outputs * (first > 0))
@@ -118,19 +118,19 @@ def new_combination(first: np.ndarray, has_intercept: bool, memory: ForgettingRa
 
 @kernel(forceinline=True)
 def _for_weight(rate, c):
-    """What a rate is for c rows at once."""
+    """Return the rate that amounts to c steps at `rate`."""
     return rate if c == 1.0 else -math.expm1(c * math.log1p(-min(rate, 1.0 - 1e-16)))
 
 
 @kernel(forceinline=True)
 def _log_density(error, scale):
-    """Of the Student-t with TAILS degrees of freedom and this squared scale, but for a constant."""
+    """Return the log density, up to a constant, of the Student-t with TAILS degrees and this squared scale."""
     return -0.5 * math.log(scale) - 0.5 * (TAILS + 1.0) * math.log1p(error * error / scale / TAILS)
 
 
 @inlined
 def _share(shares, first, logs, handed, c):
-    """Update shares by fixed share: what was more probable gains, a little is handed round. `logs` are overwritten."""
+    """Update shares by fixed share: Bayes' rule, then a little is redistributed. `logs` are overwritten."""
     best = -np.inf
     for k in range(shares.size):
         best = max(best, logs[k]) if shares[k] > 0.0 else best
@@ -140,11 +140,11 @@ def _share(shares, first, logs, handed, c):
 
 
 class CombinationScratch(NamedTuple):
-    """What is made of one row."""
+    """Scratch for one row."""
 
     means: np.ndarray  # of each lane
     spreads: np.ndarray
-    seen: np.ndarray  # by the stackers
+    seen: np.ndarray  # inputs of the stackers
     along: np.ndarray
     spread: np.ndarray  # of the mixture (0) and each stacker
     finals: np.ndarray
@@ -170,7 +170,7 @@ def _scratch_for(into: NumberCombination) -> CombinationScratch:
 
 @inlined
 def _mean_of(into, here, said, row):
-    """The three levels for one row: (mean, q)."""
+    """Compute the three levels for one row; return (mean, q)."""
     labels, shares, means, spreads, finals = into.labels, into.shares, here.means, here.spreads, here.finals
     rows, low, high = labels[ROWS], labels[LOW], labels[HIGH]
     mixed, q = 0.0, 0.0
@@ -223,7 +223,7 @@ def _learn_levels(into, here, y, c):
     _share(into.final_shares, into.first_finals, logs, handed, c)
     for s in range(stackers if rows >= STACKED_FROM else 0):
         error, own = y - finals[1 + s], final_noise[1 + s]
-        if memory[s] == 0.0:  # to the one that does not forget, an outlier counts less
+        if memory[s] == 0.0:  # for the one that does not forget, an outlier counts less
             own *= (TAILS + error * error / (own + spread[1 + s])) / (TAILS + 1.0)
         whole = own / c + spread[1 + s]
         for i in range(here.seen.size):
@@ -241,8 +241,10 @@ def _learn_levels(into, here, y, c):
 
 @inlined
 def _keep_sound(covariances, s, prior):
-    """A variance is no less than 0 and no more than the prior's. Where labels of all magnitudes mix, rounding can leave
-    another, from which all would grow beyond any bound: then that coefficient is on its own, with the nearest one."""
+    """Clip the variances of stacker s to between 0 and the prior's, without covariances where that was needed.
+
+    If labels of very different magnitudes mix, rounding can leave another value, from which all would diverge.
+    """
     for i in range(prior.size):
         own = covariances[s, i, i]
         if not 0.0 <= own <= prior[i] * SOUND:
@@ -253,7 +255,7 @@ def _keep_sound(covariances, s, prior):
 
 @inlined
 def _learn_shapes(into, here, error, unsure, rows, c):
-    """On-line EM of each Student-t's scale, fixed share among them, and a step of the factor on all scales."""
+    """Update the scale of each Student-t by online EM, their shares by fixed share, and the factor on all scales."""
     shares, scales, steering, rates, logs = into.shape_shares, into.shape_scales, into.steering, into.rates, here.logs
     square = error * error / unsure
     if rows < 1.0 or (steering[TOLD] == 0.0 and square == 0.0):
@@ -266,7 +268,7 @@ def _learn_shapes(into, here, error, unsure, rows, c):
         nearer, reach = 0.0, math.sqrt(square) / math.exp(steering[LOG_FACTOR])
         for k in range(shares.size):
             nearer += shares[k] * within(reach / math.sqrt(scales[k]), DEGREES[k])
-        # Of a stream that may change a step is never small; else it is one of Robbins and Monro's.
+        # For a stream that may change, steps have a lower bound; else they are those of Robbins and Monro.
         step = 0.5 / math.sqrt(rows + 1.0) if rates[STEERING] > 0.0 else 5.0 / (rows + 1.0)
         step = max(rates[STEERING], min(0.1, step))
         steering[LOG_FACTOR] += min(c, 1.0) * step * ((1.0 if nearer > LEVEL else 0.0) - (1.0 - LEVEL))
@@ -293,9 +295,9 @@ def _count_label(labels, y):
 def combine(
     said: np.ndarray, targets: np.ndarray, weights: np.ndarray, into: NumberCombination, scores: Scores
 ) -> None:
-    """Predict all rows, learn from those whose weight is not 0.
+    """Predict each row, then update from rows with nonzero weight; fill `scores`.
 
-    The scores' tails have the shares and the scales of the Student-t's around the mean.
+    Their tails get the shares and the scales of the Student-t's around the mean.
     """
     _combine(said, targets, weights, into, _scratch_for(into), *scores[1:])
 

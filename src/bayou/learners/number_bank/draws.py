@@ -1,8 +1,8 @@
-"""Weights drawn by a bank for numbers: those that it shows, moved as far as one of its block lanes is unsure.
+"""Draws of weights from a regression bank: the weights that it shows, plus noise from one of its block lanes.
 
-A draw takes a block lane whose weights do not walk, by its share, and adds N(0, noise V) of that lane to the weights of
-the combination: correlations and all within the head, each weight by itself outside. A normal number is keyed by (seed,
-draw, feature), so a draw is one weight vector for all rows there are.
+A draw picks a block lane by its share (0, in the combination for later rows, for lanes whose weights walk) and adds
+N(0, noise V) of that lane to the weights of the combination: with correlations within the head, independently for each
+weight outside. Normal numbers are keyed by (seed, draw, feature), so a draw is one weight vector for all rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def draw(
 
 
 def factor_of(lanes: NumberLaneState, block: int) -> np.ndarray:
-    """A root of the covariance of one lane's head, in learned units."""
+    """Return a root of the covariance of one lane's head, in learned units."""
     head = lanes.head._replace(
         **{name: getattr(lanes.head, name).copy() for name in ("covariance", "waiting", "falls", "counts")}
     )
@@ -68,7 +68,7 @@ def _fill(
         shared = intercept
         for i in range(z.size if has_intercept else 0):
             shared += factor[0, i] * z[i]
-        for k in range(dense.size):  # outside of the head dense columns are less their means
+        for k in range(dense.size):  # outside of the head dense columns are centered
             shared -= centred[k] * normal(seed, number, dense[k])
         for n in range(mean.size):
             moved[n] = np.nan

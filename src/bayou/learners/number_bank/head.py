@@ -1,11 +1,11 @@
 """The head of the block lanes: the intercept and the columns used most, with a full covariance in each lane.
 
 Place 0 is the intercept. The covariances of the four lanes lie side by side, so that a vector holds two columns of all
-four. Only what is on and above the diagonal is kept up to date, in pairs of columns: in row i from column i on, or from
-i - 1 if i is odd. To condition the matrices on a row is most of the bank's work, and most of that is to fetch and to
-store them: so rows wait, and DUE of them are worked in at once (`work_in`). Until then
+four. Only entries on and above the diagonal are kept up to date, in pairs of columns: in row i from column i on, or
+from i - 1 if i is odd. Conditioning the matrices on a row is most of the bank's work, and most of that is loading and
+storing them: so updates are kept pending, and DUE of them are applied at once (`work_in`). Until then
 
-    covariance now = covariance - sum over waiting rows of along along' dv
+    covariance now = covariance - sum over pending rows of along along' dv
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ MOST = 128
 DUE = 4
 BLOCKS = LANES // 2  # lanes that have a head
 WIDE = 1e6  # the prior variance of an intercept, in units of the noise
-# Who is in the head stays, unless another column is used so many times as often.
+# A column in the head stays there unless another one is used this many times as often.
 STAYS = 1.25
-# Of a variance no more can vanish by rounding than this share of what it is made of, whatever the label's weight; and
-# where as much as that seems to be less than nothing, a covariance has lost its sign.
+# A variance is at least KEPT times the sum of the terms it is made of, against rounding; if it is below LOST times that
+# sum, the covariance is no longer positive.
 KEPT, LOST = 1e-12, -1e-6
-LEFT = 1e-6  # a variance grows no more than that when its prior becomes wider
+LEFT = 1e-6  # bound on the growth of a variance when its prior becomes wider
 
 
 class HeadState(NamedTuple):
-    """What block lanes know together."""
+    """Joint state of the block lanes: intercept and head, as kernels take it."""
 
-    walk: np.ndarray  # of each lane
-    counts: np.ndarray  # places that are taken, the intercept's not counted; rows that wait
+    walk: np.ndarray  # walk of each lane
+    counts: np.ndarray  # places in use, without the intercept's; pending rows
     columns: np.ndarray  # the column in places 1, 2, ...
     prior: np.ndarray  # precision of the prior in each place; S is 1 in all block lanes
-    weights: np.ndarray  # of place i in all lanes
-    covariance: np.ndarray  # row i: of places i and j in all lanes
-    variances: np.ndarray  # as they are now
-    moments: np.ndarray  # weights and variances as one
-    waiting: np.ndarray  # along of each row that waits
-    falls: np.ndarray  # and its dv in each lane
+    weights: np.ndarray  # weights of place i in all lanes
+    covariance: np.ndarray  # row i: covariances of places i and j in all lanes
+    variances: np.ndarray  # up to date, pending rows included
+    moments: np.ndarray  # weights and variances in one array
+    waiting: np.ndarray  # `along` of each pending row
+    falls: np.ndarray  # its dv in each lane
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, by the names that files have for it. Short rows: a file leaves out those of zeros."""
+        """Return the learned arrays, keyed by their names in the model file; rows are short: files omit zero rows."""
         return {
             "head": self.columns.reshape(1, -1),
             "places": self.counts.reshape(1, -1),
@@ -79,7 +79,7 @@ def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> HeadSta
 
 @inlined
 def along_row(head, places, values, inside, intercept, along, across):
-    """Covariances of all places with the score of a row: the matrices times (intercept, values)."""
+    """Compute `along`, the covariances of all places with a row's score: the matrices times (intercept, values)."""
     covariance, stride = head.covariance.reshape(-1), head.covariance.shape[1]
     width = (int(head.counts[0]) + 2) // 2 * LANES
     for at in range(0, width, LANES):
@@ -96,7 +96,7 @@ def along_row(head, places, values, inside, intercept, along, across):
         for b in range(BLOCKS):
             both_of[b], both_of[BLOCKS + b] = (x, 0.0) if place == pair else (0.0, x)
         both = load(both_of, 0)
-        for i in range(min(2, pair) // 2, pair):  # the row of the intercept is apart
+        for i in range(min(2, pair) // 2, pair):  # the row of the intercept is handled below
             store(across, i * LANES, load(across, i * LANES) + load(covariance, i * stride + pair * BLOCKS) * both)
         at_row = place * stride
         for at in range(pair * BLOCKS, width, LANES):
@@ -120,9 +120,9 @@ def along_row(head, places, values, inside, intercept, along, across):
 
 @inlined
 def look(head, places, values, inside, along, block):
-    """Mean and variance of what the head of one lane says of a row, and what the variance is made of.
+    """Return mean and variance of the score of a row in the head of one lane, and the sum of the variance's terms.
 
-    along is of `along_row`.
+    `along` comes from `along_row`.
     """
     weights, variances = head.weights, head.variances
     m, q, whole = weights[block], along[block], abs(variances[block])
@@ -135,7 +135,7 @@ def look(head, places, values, inside, along, block):
 
 @inlined
 def take_in(head, place, column, prior, x, along):
-    """A column that was never used before takes the next place."""
+    """Add a column that was never used before to the head, in the next place."""
     head.counts[0] = place
     head.columns[place - 1], head.prior[place] = column, prior
     for block in range(BLOCKS):
@@ -146,7 +146,7 @@ def take_in(head, place, column, prior, x, along):
 
 @inlined
 def condition(head, along, pull, falls, steps):
-    """Condition the head of every lane: weights += along dm, covariance -= along along' dv, once it is due."""
+    """Condition the head of every lane: weights += along dm, covariance -= along along' dv, the latter kept pending."""
     weights, variances, waiting = head.weights, head.variances, head.waiting[int(head.counts[1])]
     size = int(head.counts[0]) + 1
     for i in range(size):
@@ -164,14 +164,14 @@ def condition(head, along, pull, falls, steps):
 
 @inlined
 def widen(head, place, block, by):
-    """A variance grows."""
+    """Add `by` to the variance of a place in one lane."""
     head.variances[place * BLOCKS + block] += by
     head.covariance[place, place * BLOCKS + block] += by
 
 
 @kernel
 def work_in(head, steps):
-    """Bring the covariances up to date."""
+    """Subtract the pending rank-one updates from the covariance of every head lane, then clear them."""
     covariance, waiting, falls, stride = head.covariance.reshape(-1), head.waiting, head.falls, head.covariance.shape[1]
     size = int(head.counts[0]) + 1
     width = (size + 1) // 2 * LANES
@@ -202,7 +202,7 @@ def _set(covariance, i, j, block, value):
 
 
 def drop_correlations(head: HeadState, block: int) -> None:
-    """Of one lane's covariance keep the variances; for one that has lost its sign by rounding."""
+    """Reset one lane's covariance, no longer positive by rounding, to the diagonal of its clipped variances."""
     places = int(head.counts[0]) + 1
     widest = np.append(WIDE, 1.0 / head.prior[1:places])
     kept = head.variances[block : places * BLOCKS : BLOCKS]
@@ -212,7 +212,7 @@ def drop_correlations(head: HeadState, block: int) -> None:
 
 
 def swaps(head: HeadState, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(Places to be left, columns to take them): the head has the columns used most, with a bonus for those within."""
+    """Return (places to vacate, columns to take them): the head has the columns used most, with a bonus for its own."""
     inside = head.columns[: int(head.counts[0])]
     key = STAYS * uses[inside, 0]
     others = np.flatnonzero(uses[:, 0] > key.min())
@@ -226,7 +226,7 @@ def swaps(head: HeadState, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @kernel
 def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_new):
-    """Column `new` takes the place of `old`, which goes on by itself; dense columns are centred outside of the head."""
+    """Replace column `old`, which leaves the head, by `new`; dense columns are centered outside of the head."""
     covariance, weights, size = head.covariance, head.weights, int(head.counts[0]) + 1
     for b in range(BLOCKS):
         at = place * BLOCKS + b
@@ -251,9 +251,9 @@ def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_
 
 @kernel
 def renew_priors(head, priors, along, across, steps):
-    """Bring the prior in each place to what it should be now: as if its weight were seen to be 0, more surely or less.
+    """Update the prior in each place, as if its weight had been observed to be 0, with more or less precision.
 
-    Where weights walk a prior may become narrower but not wider: what would be taken away may be forgotten already.
+    In lanes whose weights walk, a prior may become narrower but not wider: what would be removed may be forgotten.
     """
     size = int(head.counts[0]) + 1
     pull, falls = zeros(BLOCKS, np.float64), zeros(BLOCKS, np.float64)

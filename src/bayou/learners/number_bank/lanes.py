@@ -1,8 +1,8 @@
-"""The lanes of the bank for numbers: what they believe, what they say of a row, what they learn of it.
+"""The lanes of the regression bank: their state, the prediction of a row, and the update from its label.
 
-Eight lanes side by side, so that vectors run across them; the equations are in the docstring of `learner`. Four of
-them, the block lanes, keep a full covariance over the intercept and a head of columns (`head`); all else is diagonal.
-What is known of a column (unit, uses, sums, spread) is shared by all lanes, and the head by the block lanes.
+There are eight lanes side by side, so that vectors run across them; the equations are in the docstring of `learner`.
+Four of them, the block lanes, keep a full covariance over the intercept and a head of columns (`head`); all else is
+diagonal. Statistics of a column (unit, uses, sums, spread) are shared by all lanes, and the head by the block lanes.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from bayou.learners.number_bank.head import (
     work_in,
 )
 
-WIDER = 0.25  # lanes learn from what they say, cut to the range of labels made so much wider at either side
-FAR, LEAST = 1e30, 1e-60  # a value is no further from the first of its column, and no unit smaller: absurd ones
-# The least part of a precision that is left, and the largest variance, in units of the noise.
+WIDER = 0.25  # lanes learn from their means, cut to the range of labels, widened by this fraction at either side
+FAR, LEAST = 1e30, 1e-60  # bounds of values in units, and of units, for absurd data
+# The least fraction of a precision that is left, and the largest variance, in units of the noise.
 MIN_LEFT, MAX_VARIANCE = 1e-9, 1e30
-# From so many uses on a column's variance is known, if it is more than this share of the mean square.
+# After VARIED uses a column's variance is trusted, if it is more than CONSTANT times the mean square.
 VARIED, CONSTANT = 15.0, 1e-12
 
 
 @dataclass(frozen=True)
 class NumberLane:
-    """One answer to what a user would otherwise have to tune.
+    """Settings of one lane: one answer to what a user would otherwise have to tune.
 
     >>> [str(lane) for lane in PRESET][:2]
     ['block', 'block, walking 0.01']
@@ -53,9 +53,9 @@ class NumberLane:
 
     kind: str  # "block", "diagonal", or "raw": diagonal, in the units that columns come in
     signal: float = 1.0  # S, the signal-to-noise of a whole row under the prior
-    walk: float = 0.0  # of weights, each time they are used
-    drift: float = 0.0  # of the intercept, with every row
-    share: float = 0.4  # before any data, to be divided by the sum
+    walk: float = 0.0  # growth of weights' variances, each time they are used
+    drift: float = 0.0  # growth of the intercept's variance, with every row
+    share: float = 0.4  # initial share, to be divided by the sum
 
     def __str__(self) -> str:
         words = [self.kind if self.signal == 1.0 else f"{self.kind} {self.signal:g}"]
@@ -78,20 +78,20 @@ PRESET = (
 #   PER_SPREAD  prior precision per spread of a column; 0 for raw lanes
 #   PER_LENGTH  prior precision per mean squared length of a row; of raw lanes alone
 #   SCALED      1 for diagonal lanes, which see columns in their own units
-#   RAW         1 for lanes that see columns as they come
+#   RAW         1 for lanes that see columns in the units of the data
 #   BLOCK       1 for lanes with a full covariance in the head
-#   KEEP        part of its precision that a weight keeps at each use
+#   KEEP        fraction of its precision that a weight keeps at each use
 #   DRIFT       variance that the intercept gains with every row
 PER_SPREAD, PER_LENGTH, SCALED, RAW, BLOCK, KEEP, DRIFT = range(7)
-# Columns of what is known of a column of the data; its uses are apart.
+# Statistics of a column of the data; its uses are stored separately.
 #   UNIT     1 / |first value|; 0 before that
-#   SUM      of values in units
-#   SQUARES  of their squares
-#   SPREAD   times the mean number of non-zeros, at the last use
+#   SUM      sum of values in units
+#   SQUARES  sum of their squares
+#   SPREAD   spread times the mean number of non-zeros, at the last use
 #   LENGTH   mean squared length of a row, at the last use
-#   PLACE    in the head, from 1 on; 0 outside
+#   PLACE    place in the head, from 1 on; 0 outside
 UNIT, SUM, SQUARES, SPREAD, LENGTH, PLACE = range(6)
-# What is known of the stream.
+# Statistics of the stream.
 #   LENGTHS   sum of squared lengths
 #   ORIGIN    the first label
 #   LOW       smallest label, less the first
@@ -100,7 +100,7 @@ ROWS, NONZEROS, LENGTHS, ORIGIN, LOW, HIGH = range(6)
 
 
 class NumberLaneState(NamedTuple):
-    """What all lanes know, as kernels take it."""
+    """Settings and learned state of all lanes, as kernels take it."""
 
     settings: np.ndarray
     has_intercept: bool
@@ -108,7 +108,7 @@ class NumberLaneState(NamedTuple):
     columns: np.ndarray  # unit, sums of scaled values and squares, spread and length at the last use, place in the head
     uses: np.ndarray
     stream: np.ndarray  # rows, non-zeros, squared values; the first label, and the range of labels less that
-    intercept: np.ndarray  # means and variances of those lanes that are not blocks
+    intercept: np.ndarray  # means and variances in lanes that are not block lanes
     head: HeadState
 
 
@@ -134,7 +134,7 @@ def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
 
 @kernel
 def is_round(rows):
-    """Whether rows is 2, 3, 4, 6, 8, 12, 16, ...: the head is chosen anew, its priors are brought up to date."""
+    """Return whether `rows` is 2, 3, 4, 6, 8, 12, 16, ..., where the head is chosen again and its priors updated."""
     while rows > 3 and rows % 2 == 0:
         rows //= 2
     return rows == 2 or rows == 3
@@ -142,10 +142,11 @@ def is_round(rows):
 
 @kernel(forceinline=True)
 def spread_of(total, squares, uses, rows):
-    """The variance of a dense column, the mean square of a rare one; never 0, also where values were all the same.
+    """Return the variance of a dense column, or the mean square of a rare one; never 0, even if all values are equal.
 
-    S2/n^2 keeps a column that was constant so far from a huge prior. Of one that is known not to be, and is far from 0
-    next to its deviation, it would count the mean as spread: there it is no more than some variances.
+    S2/n^2 keeps a column that was constant so far from a huge prior. For a column that does vary, with a mean far from
+    0 compared to its deviation, it would count the mean as spread: there it is at most ten variances, but no less than
+    S2/n^2/100.
     """
     variance, floor = max(squares - total * total / rows, 0.0) / uses, squares / (uses * uses)
     if uses > VARIED and variance > CONSTANT * floor * uses:
@@ -154,19 +155,19 @@ def spread_of(total, squares, uses, rows):
 
 
 class NumberRowScratch(NamedTuple):
-    """One row: of each non-zero what vectors work with, and what is known of its column with this row counted."""
+    """Scratch of one row: vectors of each non-zero, and statistics of its column including this row."""
 
     z: np.ndarray
     zv: np.ndarray
     mean: np.ndarray
     gained: np.ndarray
-    known: np.ndarray  # as `Lanes.columns` has it, uses at the end
+    known: np.ndarray  # as in `NumberLaneState.columns`, uses at the end
     m: np.ndarray  # of each lane
     q: np.ndarray
     pull: np.ndarray  # dm
     fall: np.ndarray  # dv
     places: np.ndarray  # the row's places in the head, newcomers last
-    values: np.ndarray  # and its values there
+    values: np.ndarray  # its values there
     along: np.ndarray  # covariance times values
     across: np.ndarray
     steps: np.ndarray
@@ -174,7 +175,7 @@ class NumberRowScratch(NamedTuple):
 
 
 def scratch_for(lanes: NumberLaneState, longest: int) -> NumberRowScratch:
-    """Room for any row of a batch. Made here, as Numba takes a second to compile what makes it."""
+    """Allocate scratch for any row of a batch; not in a kernel, as Numba would take a second to compile it."""
     width, n = lanes.head.covariance.shape[1], longest + 1
     z, zv, mean, gained = np.zeros((4, n * LANES))
     m, q, pull, fall = np.zeros((4, LANES))
@@ -187,7 +188,7 @@ def scratch_for(lanes: NumberLaneState, longest: int) -> NumberRowScratch:
 
 @inlined
 def _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square):
-    """What lanes say of a row but for the head, into here.m and here.q; (places in the head, newcomers among them)."""
+    """Compute m and q of a row without the head; return the numbers of its columns there and of newcomers."""
     settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
     intercept, known, head_room, inside = lanes.intercept.reshape(-1), here.known, lanes.head.columns.size, 0
     places, head_values = here.places, here.values
@@ -237,14 +238,14 @@ def _see(lanes, here, indices, values, start, length, rows, mean_length, mean_sq
 
 @inlined
 def _learn_columns(lanes, here, indices, start, length):
-    """Condition all lanes' own weights, and count the row."""
+    """Update all lanes' weights outside the head, and the statistics of the row's columns."""
     settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
     known, newcomers = here.known, 0
     dm, dv = load(here.pull, 0), load(here.fall, 0)
     for k in range(length):
         j, at = indices[start + k], k * LANES
         z, zv = load(here.z, at), load(here.zv, at)
-        if known[k, PLACE] < 0.0:  # in block lanes it is one of the head from now on
+        if known[k, PLACE] < 0.0:  # in block lanes it belongs to the head from now on
             newcomers += 1
             apart = 1.0 - load(settings, BLOCK * LANES)
             z, zv = z * apart, zv * apart
@@ -260,17 +261,17 @@ def _learn_columns(lanes, here, indices, start, length):
 
 @kernel
 def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, said):
-    """Predict rows from `row` to `last`, learn from those whose weight is not 0.
+    """Predict each row in [row, last), then update from rows with nonzero weight.
 
-    Returns the row behind the last one done, and whether it stopped because the head is due to be looked after.
-    said[row] has what lanes say, less the first label: means, cut to the range of labels made wider, and their
+    Returns the row after the last one done, and whether it stopped because the head must be maintained. The lane
+    outputs, less the first label, are written to said[row]: means, cut to the widened range of labels, and their
     variances in units of the noise.
 
-    The data, vectors running across the eight lanes; lanes below BLOCKS have a head:
+    The data, with vectors across the eight lanes; lanes below BLOCKS have a head:
 
         lanes.state      [feature][2][LANES]      means, precisions gained over the prior's
-        lanes.columns    [feature][PLACE + 1]     what is known of a column, and its place in the head
-        lanes.intercept  [2][LANES]               means and variances of lanes that are not blocks
+        lanes.columns    [feature][PLACE + 1]     statistics of a column, and its place in the head
+        lanes.intercept  [2][LANES]               means and variances in lanes that are not block lanes
         here.z, zv, ...  [non-zero][LANES]        the row's values, as each lane sees them
         here.places      [place in the row]       the row's columns in the head, newcomers last
     """
@@ -287,7 +288,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
         inside, newcomers = _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square)
         along_row(head, here.places, here.values, inside, 1.0, here.along, here.across)
         room = WIDER * (stream[HIGH] - stream[LOW])
-        # what the lanes say: their own part, and the head's
+        # predict: the lanes' own part, and the head's
         for lane in range(LANES):
             m, q = here.m[lane], here.q[lane]
             if lane < BLOCKS:
@@ -299,14 +300,14 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
             here.m[lane], here.q[lane] = m, min(q, MAX_VARIANCE)
             said[row, 0, lane], said[row, 1, lane] = m, here.q[lane]
         c = weights[row]
-        # what the label tells them: intercepts, columns, newcomers to the head, the head
+        # update from the label: intercepts, columns, newcomers to the head, the head
         if c != 0.0:
             if rows == 1.0 and lanes.has_intercept:
                 stream[ORIGIN] = labels[row]
             y, due = labels[row] - stream[ORIGIN], False
             for lane in range(LANES):
                 here.fall[lane] = c / (1.0 + c * here.q[lane])
-                if here.lost[lane]:  # such a row teaches nothing
+                if here.lost[lane]:  # nothing is learned from such a row
                     here.fall[lane] = 0.0
                     due = True
                 here.pull[lane] = here.fall[lane] * (y - here.m[lane])
@@ -332,7 +333,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
                         widen(head, place, block, head.walk[block] / prior)
             for block in range(BLOCKS):
                 widen(head, 0, block, settings[DRIFT, block])
-            # what is counted
+            # counters
             stream[LOW], stream[HIGH] = (y, y) if rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
             stream[ROWS], stream[NONZEROS], stream[LENGTHS] = rows, stream[NONZEROS] + length, stream[LENGTHS] + squares
             if due or is_round(int(rows)):
@@ -342,7 +343,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
 
 
 def middles_of(lanes: NumberLaneState, columns: np.ndarray) -> np.ndarray:
-    """What some columns are less of where they are centred, as they come."""
+    """Return the means subtracted from some columns where they are centered, in the units of the data."""
     if not lanes.has_intercept:
         return np.zeros(len(columns))
     known, uses = lanes.columns[columns], lanes.uses[columns, 0]
@@ -350,7 +351,7 @@ def middles_of(lanes: NumberLaneState, columns: np.ndarray) -> np.ndarray:
 
 
 def look_after_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
-    """Choose the head anew if there are more columns than places, and bring its priors to the spreads known now."""
+    """Maintain the head: choose its columns again if it is full, and update its priors to the current spreads."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
     rows = stream[ROWS]
     work_in(head, here.steps)

@@ -1,38 +1,38 @@
-"""The bank for numbers: several regressions learned side by side and combined by evidence, so that nothing is tuned.
+"""The regression bank: several regressions learned side by side and combined by evidence, so that nothing is tuned.
 
 A lane is a Gaussian regression with one answer to the questions that a user would otherwise have to answer: how strong
-are features together, in which units do they come, do weights drift? Labels and columns may have any unit.
+are all features together, in which units are they, do weights drift? Labels and columns may have any unit.
 
-**A lane** believes its weights to be N(mu, s V), s the noise. For a row (x, y) of weight c it says
+**A lane** has the posterior N(mu, s V) of its weights, s the noise. For a row (x, y) of weight c it computes
 
     m = x'mu       q = x'Vx       e = y - m          dm = c e / (1 + c q)       dv = c / (1 + c q)
     mu += V x dm   V -= (V x)(V x)' dv
 
-m is cut to the range of labels so far, made a quarter wider at either side. s is not needed for that, and V has no unit
-of the label's.
+m is cut to the range of labels so far, widened by a quarter at either side. s is not needed for that, and V does not
+depend on the unit of the labels.
 
-    columns     in units of their first value. n uses, sums S1 of x and S2 of x^2, the row at hand counted; of t rows.
+    columns     in units of their first value. n uses in t rows, sums S1 of x and S2 of x^2, including the current row.
                 spread r = (S2 - S1^2/t)/n + S2/n^2: the variance of a dense column, the mean square of a rare one.
                 From 16 uses on, unless it is constant, S2/n^2 is at most ten variances, and at least S2/n^2/100
     prior       v = S / (r D), D the mean number of non-zeros in a row: S is the signal-to-noise of a whole row. That of
                 the intercept is 1e6 around the first label
-    diagonal    V has a diagonal alone, as precision gained over the prior's. Dense columns (in more than half of the
-                rows) are less their mean. When r grows, mu shrinks by (old precision)/(new precision)
+    diagonal    V is diagonal, stored as precision gained over the prior's. Dense columns (in more than half of the
+                rows) are centered. When r grows, mu shrinks by (old precision)/(new precision)
     block       V is full over the intercept and a head of at most 128 columns, diagonal over the rest. At t = 2, 3, 4,
-                6, 8, 12, ... the head becomes the columns used most (who is in counts 1.25 times), and its priors are
-                brought to the spreads known now, as if each weight had been seen to be 0, a little more surely or less
-    raw         diagonal, with r D = the mean squared length of a row: columns as they come, tf-idf and all
+                6, 8, 12, ... the head becomes the columns used most (its own count 1.25 times), and its priors are
+                updated to the current spreads, as if each weight had been observed to be 0, more or less precisely
+    raw         diagonal, with r D = the mean squared length of a row: columns in the units of the data, such as tf-idf
     walk w      block: a weight's variance grows by w times the prior's after each use, while it is below that;
                 diagonal: its precision is (1 - w) times as much before each use, and no less than the prior's
     drift i     the intercept's variance grows by i with every row
 
-**Combining**, in three levels; what lanes say, and the answer, is cut to the range of labels so far.
+**Combining**, in three levels; the lanes' means, and the prediction, are cut to the range of labels so far.
 
     1. fixed share by a Student-t of 5 degrees around m_k, squared scale R_k (1 + q_k), R_k the running mean of
-       e^2/(1 + q); at row t the shares are handed max(1/(t+1), 1e-4) of the first shares. Its mean is z
+       e^2/(1 + q); at row t a fraction max(1/(t+1), 1e-4) is replaced by the first shares. Its mean is z
     2. from row 20 on, two stackers: y = z + b sd(y) + a (z - mean(y)) + sum c_k (m_k - z), m_k - z cut at four
        deviations of z's errors; (b, a, c) ~ N(0, diag(.01, .01, .1/K)), full covariance C, Kalman steps with the
-       running R of their own errors. To one an outlier counts less, R (5 + e^2/var)/6; the other has C += .001 (C0 - C)
+       running R of their own errors. In one an outlier counts less, R (5 + e^2/var)/6; the other has C += .001 (C0 - C)
     3. fixed share, by the same density, over z and the stackers; first shares .9, .05, .05: the mean
 
 **Around the mean** a label has the density of nine Student-t's (3, 6 and 30 degrees of freedom, each with scales that
@@ -43,10 +43,10 @@ the mean.
 
 A weight c multiplies the evidence of a row; units and spreads are learned from rows, whatever their weights.
 
-**Later rows.** A model that has stopped learning predicts by a second combination: of the lanes whose weights do not
-walk, by evidence without sharing, with the stacker that does not forget, learned from what lanes said of rows before
-their whole block was learned (`ensembles.delayed`); it answers `predict(batch, horizon="later")`. The weights are
-those of this one, as a sum over lanes (`weights`).
+**Later rows.** A model that has stopped learning predicts with a second combination: of the lanes whose weights do not
+walk, by evidence without sharing, with the stacker that does not forget, learned from lane outputs of rows before
+their block was learned (`ensembles.delayed`). It is used by `predict(batch, horizon="later")`. The weights shown are
+those of this combination, as a sum over lanes (`weights`).
 
 Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998.
 """
@@ -71,7 +71,7 @@ from bayou.learners.number_bank.head import DUE, WIDE, new_head
 from bayou.learners.number_bank.lanes import PRESET, NumberLane, look_after_head, new_lanes, run_lanes, scratch_for
 from bayou.learners.number_bank.weights import intercept_of, weights_of
 
-# Of so many rows all are predicted ahead, later ones with a chance of so many over their number.
+# The first MAX_SAMPLED rows are all sampled, row t after that with probability MAX_SAMPLED / t.
 MAX_SAMPLED = 4096
 
 
@@ -79,9 +79,9 @@ class NumberBank(Ensemble):
     """Several regressions side by side, combined by evidence: nothing to tune, labels and columns in any unit.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
+        n_features: number of weights; features are numbered from 0.
         intercept: whether there is an extra weight whose feature is always 1.
-        dtype: in which weights are shown, "float64" or "float32". All is kept in float64.
+        dtype: type in which weights are shown, "float64" or "float32". The state is always in float64.
 
     >>> from bayou import Batch
     >>> learner = NumberBank(n_features=10)
@@ -118,7 +118,7 @@ class NumberBank(Ensemble):
         return large | lanes.head.arrays() | rows
 
     def _nbytes_for(self, n_features: int) -> int:
-        """The head has room for as many columns as there are, up to a limit."""
+        """Return the bytes needed; the head has a place for each column, up to a limit."""
         then, now = new_head(max(n_features, 1), True, []).arrays(), self._lanes.head.arrays()
         return super()._nbytes_for(n_features) + sum(then[name].nbytes - now[name].nbytes for name in now)
 
@@ -170,7 +170,7 @@ class NumberBank(Ensemble):
         return scores._replace(expected=scores.mean.copy())
 
     def _outputs_of(self, batch: Batch) -> np.ndarray:
-        """Return what lanes say of some rows, none of which they learn."""
+        """Return the lane outputs of some rows without learning from them."""
         outputs, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
         scratch = scratch_for(self._lanes, batch.longest)
         rows = batch.indptr, batch.indices, batch.values, nothing, nothing
@@ -186,7 +186,7 @@ class NumberBank(Ensemble):
 
     @property
     def noise(self) -> float:
-        """The variance of a label around its mean, as it is learned so far."""
+        """The variance of a label around its mean, as learned so far."""
         return float(self.predict(Batch.from_rows([{}])).noise[0])
 
     @property
@@ -196,7 +196,7 @@ class NumberBank(Ensemble):
             return list(zip(PRESET, self._combination.shares.tolist(), strict=True))
 
     def parts(self) -> list[dict[str, Any]]:
-        """`lanes` in words and numbers, for the command."""
+        """Return `lanes` as mappings for the command."""
         return [{"name": str(lane), "weight": share} for lane, share in self.lanes]
 
     def _mean_at(self, features: Any) -> np.ndarray:

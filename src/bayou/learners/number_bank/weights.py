@@ -1,7 +1,7 @@
-"""What the weights are that a bank for numbers shows: those of its combination, as a sum over lanes.
+"""Weights that a regression bank shows: those of its combination, as a sum over lanes.
 
-The combination is linear in what lanes say, C_k m_k and an offset, but for cuts. A weight's mean is the sum of C_k
-times the lanes' means, in the units of the data; its variance is that of the mixture of lanes.
+Except for cuts, the combination is linear in the lanes' means m_k: the sum of C_k m_k, and an offset. A weight's mean
+is the sum of C_k times its means in the lanes, in the units of the data; its variance is that of the mixture of lanes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from bayou.learners.number_bank.lanes import (
 )
 
 AT_ONCE = 1 << 16
-MOST = 1e37  # absurd values in absurd units
+MOST = 1e37  # bound for absurd values in absurd units
 
 
 def coefficients(combination: NumberCombination) -> tuple[np.ndarray, float]:
-    """C_k of every lane, and the offset."""
+    """Return C_k of every lane, and the offset."""
     labels = combination.labels
     rows = labels[ROWS]
     sd = np.sqrt(labels[SCATTER] / rows) if rows else 0.0
@@ -46,10 +46,10 @@ def noise_of(combination: NumberCombination) -> float:
 
 
 def lane_weights(lanes: NumberLaneState, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances (in units of the noise) of some weights in every lane, columns as they come."""
+    """Return means and variances (in units of the noise) of some weights in every lane, in the units of the data."""
     state, columns, settings, head = lanes.state[features], lanes.columns[features], lanes.settings, lanes.head
     unit = np.where(columns[:, UNIT] > 0, columns[:, UNIT], 1.0)
-    new = columns[:, UNIT] == 0  # as if it came with the value 1
+    new = columns[:, UNIT] == 0  # as if its first value were 1
     length = max(lanes.stream[known.NONZEROS] / max(lanes.stream[known.ROWS], 1.0), 1.0)
     spread, square = np.where(new, length, columns[:, SPREAD]), np.where(new, length, columns[:, known.LENGTH])
     mean, gained = state[:, : len(settings[0])], state[:, len(settings[0]) :]
@@ -65,7 +65,7 @@ def lane_weights(lanes: NumberLaneState, features: np.ndarray) -> tuple[np.ndarr
 
 
 def _over_lanes(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Lane by lane, so that no bit depends on how many rows there are, as those of a product of matrices do."""
+    """Return `values @ times`, summed lane by lane: bits of a matrix product would depend on the number of rows."""
     found = np.zeros(len(values))
     for lane, share in enumerate(times.tolist()):
         found += share * values[:, lane]
@@ -73,7 +73,7 @@ def _over_lanes(values: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def weights_of(lanes: NumberLaneState, combination: NumberCombination, features: np.ndarray) -> np.ndarray:
-    """Means and variances of some features' weights."""
+    """Return means and variances of some features' weights."""
     found, (each, _), noise = np.empty((2, len(features))), coefficients(combination), noise_of(combination)
     for start in range(0, len(features), AT_ONCE):
         part = slice(start, start + AT_ONCE)
@@ -85,13 +85,13 @@ def weights_of(lanes: NumberLaneState, combination: NumberCombination, features:
 
 
 def intercept_of(lanes: NumberLaneState, combination: NumberCombination) -> tuple[float, float]:
-    """Mean and variance of the intercept: of a row without features."""
+    """Return mean and variance of the intercept, the score of a row without features."""
     each, offset = coefficients(combination)
     head, middles = lanes.head, np.zeros(len(each))
     mean, variance = lanes.intercept[0].copy(), lanes.intercept[1].copy()
     mean[:BLOCKS], variance[:BLOCKS] = head.weights[:BLOCKS], head.variances[:BLOCKS]
     dense = np.flatnonzero(lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS])
-    if len(dense) and lanes.has_intercept:  # where columns are centred, their means are part of the intercept
+    if len(dense) and lanes.has_intercept:  # where columns are centered, their means are part of the intercept
         weights, _ = lane_weights(lanes, dense)
         outside = np.ones((len(dense), len(each)))
         outside[lanes.columns[dense, PLACE] > 0, :BLOCKS] = 0.0
