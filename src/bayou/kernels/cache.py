@@ -1,16 +1,16 @@
-"""Where compiled kernels are kept: one file for each kernel and types, found by everything the code depends on.
+"""Disk cache of compiled kernels: one file per kernel and argument types, keyed by everything the code depends on.
 
-A folder is named after the sources of all kernels, the versions of Python, Numba and LLVM, and how they are set; a file
-after the kernel, the types of its arguments and the processor. So a file is right or not there: an upgrade in place, a
-copied virtual environment and other processes that compile at the same time cannot make it wrong. Numba's own cache
-knows a kernel's own file alone, and mixes up two processes that save different types of one kernel at once.
+A folder is named after the sources of all kernels, the versions of Python, Numba and LLVM, and Numba's settings; a file
+after the kernel, the types of its arguments and the processor. So a file is either valid or missing: an upgrade in
+place, a copied virtual environment and other processes that compile at the same time cannot make it stale. Numba's own
+cache depends on a kernel's own source file only, and confuses two processes that save different types of one kernel at
+the same time.
 
-Looked for in this order: NUMBA_CACHE_DIR, if it is set; else the package's folder, then the user's cache folder. Saved
-in the first that can be written to.
+Folders are searched in this order: NUMBA_CACHE_DIR, if it is set; else the package's folder, then the user's cache
+folder. Files are saved in the first of them that is writable.
 
-Who can write such a file decides what this process runs, so files are loaded that nobody but this user and root can
-have written (`ownership`). A folder of which that is not sure is left out, as if it had not been named; a sentence says
-so.
+Whoever can write such a file controls what this process runs, so files are loaded only if no one but this user and root
+can have written them (`ownership`). A folder that is not safe in this sense is ignored, with a notice.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from bayou.kernels.notices import notice
 from bayou.kernels.numba_private import StoredCode
 
 PACKAGE = Path(__file__).parents[1]
-# What there is in the package that has no kernels, and nothing that those are made of: the modules that define kernels
-# import none of it, and neither does what they import. A test computes it.
+# Parts of the package that no kernel depends on: modules that define kernels do not import them, directly or
+# indirectly. A test computes this set.
 WITHOUT_KERNELS = {
     "__init__", "__main__", "cli", "estimators", "plots", "registry", "report", "reproduce", "river", "runs", "serve",
     "spark",
 }  # fmt: skip
-# Of folders for other sources or settings so many stay.
+# Number of folders for other sources or settings that are kept.
 OTHERS_KEPT = 8
 
-# Whoever says that it compiles a kernel is believed for so long, while its process lives; in seconds. Who it is must be
-# said sooner: a process may be killed between the two.
+# Seconds for which a claim to compile a kernel is valid, while its process lives; and until its process id must have
+# been written, as a process may be killed before that.
 BELIEVED, NAMELESS = 60.0, 1.0
 
 
 class KernelCache(StoredCode):
-    """The files of one kernel, for Numba's dispatcher."""
+    """Cache files of one kernel, as Numba's dispatcher uses them."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         qualified = f"{function.__module__}.{function.__qualname__}"
@@ -74,14 +74,14 @@ class KernelCache(StoredCode):
         _write(self._file_name(sig, processor), content)
 
     def _file_name(self, sig: Any, processor: Any) -> str:
-        # The sources, too: a folder that somebody else has moved to the place of this one holds no file of this name.
+        # Includes the sources: a different folder that was moved to this path has no file of this name.
         about = repr((_digest(), self._name, self._line, _elsewhere(self._file), sig, processor)).encode()
         return f"{self._name}-{hashlib.blake2b(about, digest_size=8).hexdigest()}"
 
 
 @cache
 def _elsewhere(file: str) -> bytes:
-    """What a file holds that is not one of bayou's, whose sources name the folder: another package's kernel."""
+    """Return the hash of a source file outside of bayou, whose own sources name the folder; b"" for bayou's."""
     with suppress(OSError):
         if not Path(file).is_relative_to(PACKAGE):
             return hashlib.blake2b(Path(file).read_bytes()).digest()
@@ -89,16 +89,16 @@ def _elsewhere(file: str) -> bytes:
 
 
 def places() -> list[Path]:
-    """Folders that may hold files of these sources, in the order in which they are looked into.
+    """Return the folders that may hold files of these sources, in search order.
 
-    Of one that others can write to, a notice says so. If it is the one that was named, the usual ones take its place.
+    Folders that others can write to are left out, with a notice. If NUMBA_CACHE_DIR is one, the default ones are used.
     """
     return _safe(_named()) or _safe(_usual())
 
 
 @cache
 def _named() -> list[Path]:
-    # As the environment has it: Numba would also take the word of a file in the current folder, .numba_config.yaml.
+    # From the environment only: Numba would also read it from a file in the current folder, .numba_config.yaml.
     folder = os.environ.get("NUMBA_CACHE_DIR")
     return [Path(os.path.abspath(folder)) / _digest()] if folder else []
 
@@ -111,7 +111,7 @@ def _usual() -> list[Path]:
 def _safe(candidates: list[Path]) -> list[Path]:
     found = []
     for place in candidates:
-        # Who can write to the package's folder can write its sources: nothing above its kernels matters.
+        # Whoever can write to the package's folder can change its sources: folders above it do not matter.
         why = ownership.why_unsafe(place, within=PACKAGE)
         if why is None:
             found.append(place)
@@ -124,7 +124,7 @@ def _safe(candidates: list[Path]) -> list[Path]:
 
 
 def sources() -> Iterator[Path]:
-    """All files that kernels may be made of; none, if the package lies in an archive."""
+    """Yield the source files that kernels may depend on; none if the package is in an archive."""
     folders = [PACKAGE] if PACKAGE.is_dir() else []
     while folders:
         folder = folders.pop()
@@ -157,7 +157,7 @@ def _users_folder() -> Path:
 
 
 def _read(name: str) -> bytes | None:
-    """What a file holds, if it is there, whole, and nobody else's."""
+    """Return the content of a cache file; None if it is missing, damaged or unsafe."""
     for place in places():
         with suppress(OSError):
             content = ownership.read(place, name, within=PACKAGE)
@@ -167,11 +167,11 @@ def _read(name: str) -> bytes | None:
 
 
 def _write(name: str, content: bytes) -> None:
-    """Files appear whole or not at all, and whoever writes the same file at the same time writes the same."""
+    """Write a cache file atomically. Processes that write the same file at the same time write the same content."""
     place = writable()
     if place is None:
         return
-    with suppress(OSError):  # a full disk: it will be compiled again
+    with suppress(OSError):  # e.g. a full disk: the kernel will be compiled again
         temporary = place / f"{name}.{os.getpid()}"  # one thread compiles at a time
         try:
             ownership.write(temporary, zlib.crc32(content).to_bytes(4, "little") + content)
@@ -182,9 +182,9 @@ def _write(name: str, content: bytes) -> None:
 
 
 def _another_compiles(name: str) -> bool:
-    """Wait while another process compiles this very kernel, and give True then. If none does, say that this one will.
+    """Wait while another process compiles this kernel, then return True. If none does, claim it and return False.
 
-    So processes that need the same kernels share the work: those of a test run, and those of `runs.warming`.
+    In this way processes that need the same kernels share the work: those of a test run, and those of `runs.warming`.
     """
     place = writable()
     if place is None:
@@ -215,21 +215,21 @@ def _still_works(claim: Path) -> bool:
         age = time.time() - claim.stat().st_mtime
         owner = int(claim.read_text() or 0)  # 0: about to be written
         if age < (BELIEVED if owner else NAMELESS):
-            if owner and sys.platform != "win32":  # where it would do more than ask
-                os.kill(owner, 0)  # only asks whether it is there
+            if owner and sys.platform != "win32":  # on Windows this would do more than check
+                os.kill(owner, 0)  # only checks that it exists
             return owner != os.getpid()
     return False
 
 
 def writable() -> Path | None:
-    """The first of the places that can be written to; None, with a notice, if there is none."""
+    """Return the first of `places` that is writable; None, with a notice, if there is none."""
     for place in places():
         with suppress(OSError):
             if not place.is_dir():
-                # Of the package all may read, as its sources: root has compiled for others then.
+                # In the package everyone may read it, like the sources: root may have compiled for other users.
                 ownership.make_folder(place, 0o755 if place.is_relative_to(PACKAGE) else 0o700)
                 _clear_others(place)
-            if place in places() and os.access(place, os.W_OK):  # still: somebody else may have been quicker
+            if place in places() and os.access(place, os.W_OK):  # again: another user may have been faster
                 return place
     notice(cannot_keep())
     return None
@@ -237,7 +237,7 @@ def writable() -> Path | None:
 
 @cache
 def plain_folder() -> Path | None:
-    """A folder for Numba's own files of these sources, which nobody else can even read; None if there is none."""
+    """Return a folder, private to this user, for Numba's own cache files of these sources; None if there is none."""
     place = writable()
     if place is None:
         return None
@@ -254,8 +254,8 @@ def cannot_keep() -> str:
 
 
 def _clear_others(place: Path) -> None:
-    """Remove the oldest folders for other sources or settings that this user has made."""
-    with suppress(OSError):  # another process does the same
+    """Remove this user's oldest folders for other sources or settings."""
+    with suppress(OSError):  # another process may do the same
         others = [
             other
             for other in place.parent.iterdir()

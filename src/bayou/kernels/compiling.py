@@ -1,23 +1,23 @@
-"""How kernels are compiled: quickly, and once.
+"""The `kernel` decorator, which compiles functions quickly, and once.
 
 `kernel` is Numba's `njit` with four differences:
 
     @kernel
     def learn(indptr, indices, values, labels, state): ...
 
-- **What a kernel calls becomes part of it.** A kernel that another one calls is only typed and lowered for it: no
-  wrapper for Python, no machine code of its own, no file. Numba's own way does all of that for each of the many small
-  functions of a run, which was a quarter of the time that a first run took.
-- **An array is an array**, whether or not it may be written to. Numba compiles a kernel anew for every mixture of such
-  arrays and others: for a file that is read where it lies and for one that was decompressed, say. What is not to be
-  written to, no kernel writes to; the laws look (`tests/laws/test_types`).
-- **Files hold what they say.** Compiled code is found by everything it depends on (`cache`).
+- **A kernel that another kernel calls becomes part of it.** It is only typed and lowered there: no wrapper for Python,
+  no machine code of its own, no file. Numba does all of that for each of the many small functions of a run, which was a
+  quarter of the time of a first run.
+- **Read-only and writable arrays have the same type.** Numba compiles a kernel again for every mixture of the two: for
+  a memory-mapped file and for a decompressed one, say. Kernels do not write to read-only arrays, which the laws check
+  (`tests/laws/test_types`).
+- **Cache files are never stale.** They are keyed by everything that the compiled code depends on (`cache`).
 - **Zero divides as in NumPy**, and the GIL is released.
 
 Options are Numba's: `@kernel(forceinline=True)`, `@kernel(inline="always")`, `@kernel(fastmath={"contract"})`.
 
-The first three need Numba's private parts (`numba_private`). Where these are not as they were, a kernel is what `njit`
-makes of it: slower to start, kept in Numba's own files, with the same results. A sentence says so.
+The first three need Numba's private parts (`numba_private`). If these have changed, `kernel` falls back on `njit`, with
+a notice: slower to start, cached in Numba's own files, with the same results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMPILING = "compiling the kernels; this happens once, takes up to half a minute
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A function as a kernel: for Python compiled once and kept in a file, for other kernels a part of them."""
+    """Make a function a kernel: compiled once and cached on disk for Python, and made part of kernels that call it."""
     if function is None:
         return lambda function: kernel(function, **options)
     if is_plain():
@@ -48,7 +48,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def is_plain() -> bool:
-    """Return whether kernels are what Numba's `njit` makes of them; a notice says why."""
+    """Return whether kernels are compiled by Numba's `njit`, with a notice that gives the reason."""
     why = numba_private.why_plain()
     if why is not None:
         notice(f"kernels are compiled the plain way, which makes a first start slower, for {why}")
@@ -60,10 +60,10 @@ def _watch() -> AbstractContextManager[None]:
 
 
 def _plain_kernel(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """What `njit` makes of a function; its files are kept where ours are, and for the same sources alone."""
+    """Compile a function by `njit`, with its cache files next to ours and valid for the same sources only."""
     place = cache.plain_folder()
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = "" if place is None else os.fspath(place)  # where Numba looks once, here
+    numba.config.CACHE_DIR = "" if place is None else os.fspath(place)  # Numba reads it once, in `njit`
     try:
         return numba.njit(nogil=True, error_model="numpy", cache=place is not None, **options)(function)
     finally:

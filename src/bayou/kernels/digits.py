@@ -1,7 +1,7 @@
-"""Writing numbers as text in kernels, by address: the other direction of `scan`.
+"""Writing numbers as text in kernels, by address: the inverse of `scan`.
 
-Everything here takes the address to write to and gives the address behind what was written. Eight digits are made
-and stored at a time, so up to WASTE bytes behind the text are overwritten; callers leave room for that.
+Functions that write numbers take the address to write to and return the address after the text. Eight digits are
+computed and stored at a time, so up to WASTE bytes after the text are overwritten; callers leave room for that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.scan import leading_zeros, trailing_zeros
 from bayou.kernels.vector import float_bits
 
-# What may be overwritten behind the text, and the longest text of a number: "-1.23456789e-308", "-0.0000123456789".
+# Bytes that may be overwritten after the text, and the longest text: "-1.23456789e-308", "-0.0000123456789".
 WASTE = 16
 LONGEST_NUMBER = 16
 
@@ -27,7 +27,7 @@ _POINT, _MINUS, _E, _ZERO = 46, 45, 101, 48
 _LAST = 308
 _POWERS = np.array([float(f"1e{k}") for k in range(-_LAST, _LAST + 1)])
 _EXACT = 22
-# Numbers below this are multiplied by 1/it first, so that no power of ten is out of range.
+# Numbers below this are multiplied by its inverse first, so that no power of ten is out of range.
 _TINY, _TINY_POWER = 1e-200, -200
 _TEN_DIGITS = np.uint64(1_000_000_000)
 # Numbers from 1e-5 to 1e9 are written without an exponent.
@@ -35,7 +35,7 @@ _LEAST_PLAIN, _MOST_PLAIN = -5, 8
 
 
 def _writer(bits):
-    """Build the code that stores the lowest bits of a word at an address, wherever it lies."""
+    """Build the code that stores the lowest bits of a word at an address of any alignment."""
 
     def codegen(context, builder, signature, args):
         kind = ir.IntType(bits)
@@ -66,7 +66,7 @@ def put_word(typingctx, address, word):
 
 @intrinsic
 def put_value(typingctx, address, wide, value):
-    """Write a float64 if wide, otherwise a float32; gives what it has become there."""
+    """Write a float64 if wide, otherwise a float32; return the stored value."""
 
     def codegen(context, builder, signature, args):
         home, is_wide, number = args
@@ -82,7 +82,7 @@ def put_value(typingctx, address, wide, value):
 
 @kernel(forceinline=True)
 def eight_digits(number):
-    """The eight digits of a number below 10^8, each in a byte, the first in the lowest."""
+    """Return the eight digits of a number below 10^8 as bytes of a word, the first digit in the lowest byte."""
     # Halves of four digits, then pairs, then digits; each step divides all parts at once.
     x = number // np.uint64(10_000)
     x |= (number - np.uint64(10_000) * x) << np.uint64(32)
@@ -106,19 +106,19 @@ def put_whole(address, number):
         put_word(at, eight_digits(number - upper * np.uint64(100_000_000)) | _ZEROS)
         return at + 8
     word = eight_digits(number)
-    first = min(trailing_zeros(word) >> 3, 7)  # of 0 one digit is left
+    first = min(trailing_zeros(word) >> 3, 7)  # one digit for 0
     put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
     return at + 8 - first
 
 
 @kernel(forceinline=True)
 def _nine_digits(size):
-    """(m, e): size > 0 is about m * 10^(e - 8), m having nine digits."""
+    """Return (m, e) such that size > 0 is about m * 10^(e - 8), where m has nine digits."""
     lift = 0
     if size < _TINY:
         size *= 1e200
         lift = _TINY_POWER
-    # log10(2) * the binary exponent: right or one too low.
+    # log10(2) * the binary exponent: exact or one too low
     binary = np.int64(float_bits(size) >> np.uint64(52)) - 1023
     power = (binary * 78913) >> 18
     scaled = size * _POWERS[_LAST + 8 - power]
@@ -131,9 +131,9 @@ def _nine_digits(size):
 
 @kernel(forceinline=True)
 def _put_nine(address, negative, mantissa, power):
-    """Write mantissa * 10^(power - 8), the mantissa having nine digits, without zeros at the end."""
+    """Write mantissa * 10^(power - 8), where the mantissa has nine digits, without trailing zeros."""
     put_byte(address, _MINUS)
-    at = address + negative  # no branch: signs are hard to guess
+    at = address + negative  # no branch: signs are unpredictable
     upper = mantissa // np.uint64(10)
     last = np.int64(mantissa - upper * np.uint64(10))
     word = eight_digits(upper)
@@ -166,7 +166,7 @@ def _put_nine(address, negative, mantissa, power):
 
 @kernel
 def _put_zero_or_nothing(address, size):
-    """What is written of a number without digits: 0, and nothing for one that is not finite."""
+    """Write 0 for 0, and nothing for a number that is not finite."""
     if size == 0.0:
         put_byte(address, _ZERO)
         return address + 1
@@ -191,7 +191,7 @@ def put_float32(address, value):
         return _put_zero_or_nothing(address, size)
     mantissa, power = _nine_digits(size)
     down = 8 - power
-    if 0 <= down <= _EXACT:  # what is tried is a quotient of exact numbers, and so rounded as any reader rounds it
+    if 0 <= down <= _EXACT:  # quotients of exact numbers are rounded as by any reader
         seven = (mantissa + np.uint64(50)) // np.uint64(100) * np.uint64(100)
         eight = (mantissa + np.uint64(5)) // np.uint64(10) * np.uint64(10)
         unit = _POWERS[_LAST + down]

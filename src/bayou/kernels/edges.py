@@ -1,7 +1,7 @@
 """Counting the edges of bins below a number, without a branch.
 
-Which bin a number is in, or whether it is missing, cannot be predicted; so neither may be found by branches, and these
-two count bits, because LLVM would make a branch of whatever it sees through.
+Which bin a number is in, or whether it is missing, is unpredictable, so that branches would be slow. Both functions
+count bits, because LLVM would turn simpler code into branches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def at_most(typingctx, address, x):
-    """How many of the eight numbers at an address are at most x."""
+    """Return how many of the eight numbers at an address are at most x."""
 
     def codegen(context, builder, signature, args):
         vector = ir.VectorType(ir.DoubleType(), 8)
@@ -27,7 +27,7 @@ def at_most(typingctx, address, x):
 
 @intrinsic
 def is_nan(typingctx, x):
-    """1 or 0."""
+    """Return 1 if x is NaN, else 0."""
 
     def codegen(context, builder, signature, args):
         vector = ir.VectorType(ir.DoubleType(), 8)

@@ -1,4 +1,4 @@
-"""Powers and logarithms of vectors: polynomials that are right to a float32's, or a float64's, rounding."""
+"""Powers and logarithms of vectors, by polynomials that are accurate to the rounding of float32 or float64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)
 
 @intrinsic
 def _times_power_of_two(typingctx, vec, exponent):
-    """vec * 2^exponent for whole exponents that keep the result normal: added to the exponent bits."""
+    """Return vec * 2^exponent for integer exponents that keep the result normal, by adding to the exponent bits."""
 
     def codegen(context, builder, sig, args):
         bits, mantissa = (32, 23) if sig.args[0].scalar == types.float32 else (64, 52)
@@ -30,14 +30,14 @@ def _times_power_of_two(typingctx, vec, exponent):
 
 
 def _series(function, degree, low, high):
-    """Coefficients of the polynomial that meets `function` at the Chebyshev points of [low, high]."""
+    """Return the coefficients of the polynomial that interpolates `function` at the Chebyshev points of [low, high]."""
     fit = np.polynomial.Chebyshev.interpolate(function, degree, domain=[low, high])
     return tuple(float(c) for c in fit.convert(kind=np.polynomial.Polynomial).coef)
 
 
 @intrinsic
 def polynomial(typingctx, x, coefficients):
-    """c[0] + c[1] x + c[2] x^2 + ... of a vector, in a tree (Estrin) instead of Horner's chain."""
+    """Return c[0] + c[1] x + c[2] x^2 + ... of a vector, by a tree (Estrin) instead of Horner's chain."""
 
     def codegen(context, builder, sig, args):
         numbers = cgutils.unpack_tuple(builder, args[1])
@@ -53,10 +53,10 @@ def polynomial(typingctx, x, coefficients):
     return x(x, coefficients), codegen
 
 
-# 2^x = 1 + x (2^x - 1)/x, so that 2^0 is 1 to the last bit; relative error 1e-8, less than a float32's rounding.
+# 2^x = 1 + x (2^x - 1)/x, so that 2^0 is exactly 1; relative error 1e-8, less than a float32's rounding.
 _SERIES_32 = (1.0, *_series(lambda x: np.expm1(x * math.log(2.0)) / x, 5, -0.5, 0.5))
 
-# In float64 interpolation would be rounding noise; Taylor's series is exact to 4e-18 at this length.
+# In float64 interpolation would suffer from rounding; Taylor's series of this length is accurate to 4e-18.
 _SERIES_64 = tuple(math.log(2.0) ** k / math.factorial(k) for k in range(14))
 
 # The smallest powers keep 2^x normal, the largest keep (1 + 2^x)^2 finite.
@@ -91,7 +91,7 @@ def _exp2_64(x):
 
 @kernel(forceinline=True)
 def expm1(x):
-    """e^x - 1 of a vector of float64, with all its digits near 0; x is held so that 2^x stays within POWERS."""
+    """Return e^x - 1 of a vector of float64, to full precision near 0; x is clipped so that e^x is within 2^POWERS."""
     power = min(max(x * LOG2E, POWERS_64[0]), POWERS_64[1])
     n = nearest(power)
     f = power - n
@@ -100,7 +100,7 @@ def expm1(x):
 
 
 def exp2_within(x):
-    """2^x for x known to lie within POWERS of its type."""
+    """Return 2^x for x within POWERS of its type, without a check."""
     raise NotImplementedError("exp2_within works inside jitted code only")
 
 
@@ -114,7 +114,7 @@ def _exp2_within(x):
 
 
 def exp2(x):
-    """2^x for any x, held within POWERS of its type."""
+    """Return 2^x for any x, clipped to POWERS of its type."""
     raise NotImplementedError("exp2 works inside jitted code only")
 
 
@@ -138,7 +138,7 @@ def _exp_unit_32(t):
 
 
 def exp_unit(t):
-    """e^t for t in [0, 1]: no rounding to powers of two, so a shorter chain than exp2."""
+    """Return e^t for t in [0, 1]: without rounding to powers of two, so faster than exp2 in float32."""
     raise NotImplementedError("exp_unit works inside jitted code only")
 
 
@@ -151,13 +151,13 @@ def _exp_unit(t):
     return lambda t: _exp2_64(t * 1.4426950408889634)
 
 
-# ln(1 + t) = t * (a polynomial of t), so that it is 0 at 0 to the last bit; relative error 4e-15.
+# ln(1 + t) = t * (a polynomial of t), so that it is exactly 0 at 0; relative error 4e-15.
 _LOG_UNIT = _series(lambda t: np.log1p(t) / t, 17, 0.0, 1.0)
 
 
 @kernel(forceinline=True)
 def log1p_unit(t):
-    """ln(1 + t) for t in [0, 1], of a vector of float64."""
+    """Return ln(1 + t) of a vector of float64, for t in [0, 1]."""
     c = _LOG_UNIT
     t2 = t * t
     t4 = t2 * t2
@@ -169,13 +169,13 @@ def log1p_unit(t):
 
 @kernel(forceinline=True)
 def log_sigmoid(z):
-    """ln(1/(1 + e^-z)) of a vector of float64, for z within POWERS of its type."""
+    """Return ln(1/(1 + e^-z)) of a vector of float64, for |z| of at most 708."""
     return min(z, 0.0) - log1p_unit(exp2_within(magnitude(z) * -LOG2E))
 
 
 @intrinsic
 def _parts(typingctx, vec):
-    """(e, m) with x = 2^e m and m in [sqrt(1/2), sqrt(2)), of a vector of positive, normal float64."""
+    """Return (e, m) with x = 2^e m and m in [sqrt(1/2), sqrt(2)), of a vector of positive, normal float64."""
 
     def codegen(context, builder, sig, args):
         whole = ir.VectorType(ir.IntType(64), LANES)
@@ -189,12 +189,12 @@ def _parts(typingctx, vec):
     return types.UniTuple(vec, 2)(vec), codegen
 
 
-_ARTANH = tuple(1.0 / (2 * k + 3) for k in range(10))  # behind the first term; the next one is 2e-18 of it
+_ARTANH = tuple(1.0 / (2 * k + 3) for k in range(10))  # after the first term; the next one is 2e-18 of it
 
 
 @kernel(forceinline=True)
 def log(x):
-    """ln x of a vector of positive, normal float64: 2 artanh((m - 1)/(m + 1)), by its series."""
+    """Return ln x of a vector of positive, normal float64: 2 artanh((m - 1)/(m + 1)), by its series."""
     exponent, m = _parts(x)
     s = (m - 1.0) / (m + 1.0)
     s2 = s * s

@@ -1,7 +1,7 @@
-"""Rows of a table into vectors and back: gathers, scatters, and asking for rows ahead of time.
+"""Gathers and scatters between rows of a table and vectors, and prefetches.
 
 A table is C-contiguous and has a row for each feature: pairs (gather_pairs), or eight columns in two halves
-(gather_sums). See `vector`; nothing is checked against the ends of tables.
+(gather_sums). See `vector`; there are no bounds checks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bayou.kernels.vector import LANES, Vec, address, shuffle, splat
 
 
 def _row_address(context, builder, sig, args, lane):
-    """Where row `indices[start + lane]` of a table of pairs begins; args are (table, indices, start, ...)."""
+    """Return a pointer to row `indices[start + lane]` of a table of pairs; args are (table, indices, start, ...)."""
     at = builder.add(args[2], ir.Constant(args[2].type, lane))
     row = builder.load(address(context, builder, sig.args[1], args[1], at))
     two = ir.Constant(ir.IntType(64), 2)
@@ -25,10 +25,10 @@ def _row_address(context, builder, sig, args, lane):
 
 @intrinsic
 def gather_pairs(typingctx, table, indices, start):
-    """(first, second) of the pairs table[indices[start : start + LANES]]; table is C-contiguous (n, 2).
+    """Return (first, second) of the pairs table[indices[start : start + LANES]]; table is C-contiguous (n, 2).
 
-    Plain loads of one pair each: unlike the hardware's gather they see at once what was just stored, and rows
-    that follow each other share features all the time.
+    Uses plain loads of one pair each: unlike hardware gathers these can read what was just stored without delay, and
+    consecutive rows often share features.
     """
     vec = Vec(table.dtype)
 
@@ -40,7 +40,7 @@ def gather_pairs(typingctx, table, indices, start):
             value = builder.load(builder.bitcast(pointer, pair.as_pointer()))
             value.align = context.get_abi_sizeof(pair.element)
             parts.append(value)
-        # A register's halves hold pairs 0 1 | 4 5 and 2 3 | 6 7: one shuffle within halves makes each answer.
+        # A register's halves hold pairs 0 1 | 4 5 and 2 3 | 6 7: one shuffle within halves makes each result.
         quads = [shuffle(builder, a, b, range(4)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         outer, inner = (shuffle(builder, quads[k], quads[k + 2], range(8)) for k in (0, 1))
         first = shuffle(builder, outer, inner, (0, 2, 8, 10, 4, 6, 12, 14))
@@ -52,7 +52,7 @@ def gather_pairs(typingctx, table, indices, start):
 
 @intrinsic
 def scatter_pairs(typingctx, table, indices, start, first, second):
-    """table[indices[start : start + LANES]] = pairs of first and second, lane after lane."""
+    """Set table[indices[start : start + LANES]] to the pairs of first and second, lane by lane."""
 
     def codegen(context, builder, sig, args):
         pair = ir.VectorType(args[3].type.element, 2)
@@ -70,7 +70,7 @@ def scatter_pairs(typingctx, table, indices, start, first, second):
 
 
 def _half_address(context, builder, sig, args, lane, half):
-    """Where a half (0 or 1, an i64) of row `indices[start + lane]` of a table of eight columns begins."""
+    """Return pointer and alignment of a half (0 or 1, an i64) of row `indices[start + lane]` of an (n, 8) table."""
     at = builder.add(args[2], ir.Constant(args[2].type, lane))
     row = builder.zext(builder.load(address(context, builder, sig.args[1], args[1], at)), ir.IntType(64))
     cell = builder.add(builder.shl(row, ir.Constant(row.type, 3)), builder.shl(half, ir.Constant(row.type, 2)))
@@ -80,7 +80,7 @@ def _half_address(context, builder, sig, args, lane, half):
 
 
 def _load_halves(context, builder, sig, args, lanes, half):
-    """Halves of two rows side by side, and where they are."""
+    """Load halves of two rows into one vector; return it and the pointers."""
     places = [_half_address(context, builder, sig, args, lane, half) for lane in lanes]
     values = []
     for pointer, align in places:
@@ -89,13 +89,13 @@ def _load_halves(context, builder, sig, args, lanes, half):
     return shuffle(builder, *values, range(8)), places
 
 
-# Which rows stand side by side: with these no number has to cross the middle of a register of eight float32.
+# Lanes whose rows share a vector: with these no number has to cross the middle of a register of eight float32.
 _BESIDE = ((0, 4), (1, 5), (2, 6), (3, 7))
 
 
 @intrinsic
 def gather_sums(typingctx, table, indices, start):
-    """(table[i, 0] + table[i, 4], table[i, 1] + table[i, 5]) of i = indices[start : start + LANES]; table is (n, 8)."""
+    """Return table[i, 0] + table[i, 4] and table[i, 1] + table[i, 5], i = indices[start : start + LANES]."""
     vec = Vec(table.dtype)
 
     def codegen(context, builder, sig, args):
@@ -121,10 +121,10 @@ def gather_sums(typingctx, table, indices, start):
 
 @intrinsic
 def add_to_half(typingctx, table, indices, start, half, first, second, third, most, count):
-    """table[i, 4 half : 4 half + 3] += (first, second, third) for i = indices[start : start + LANES]; table is (n, 8).
+    """Add (first, second, third) to table[i, 4 half : 4 half + 3] for i = indices[start : start + LANES].
 
-    `third` and `most` are numbers; nothing becomes larger than `most`, whatever its sign. float32 is rounded up or down
-    so that it is right on average; see `rounding_noise`.
+    The table is (n, 8); `third` and `most` are numbers, and results are clipped to [-most, most]. float32 is rounded up
+    or down so that it is right on average; see `rounding_noise`.
     """
 
     def codegen(context, builder, sig, args):
@@ -170,14 +170,14 @@ def _ask_for(builder, pointer):
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    # for reading (no dearer to write to later, and measurably cheaper to ask for), data; into the second cache, which
-    # can wait for more at a time than the first
+    # for reading (later writes cost no more, and the request is measurably cheaper), data; into the second-level cache,
+    # which can have more requests pending than the first
     builder.call(ask, [builder.bitcast(pointer, byte), *(ir.Constant(number, n) for n in (0, 2, 1))])
 
 
 @intrinsic
 def prefetch(typingctx, array, at):
-    """Ask for array[at] to be brought into the cache."""
+    """Prefetch array[at] into the cache."""
 
     def codegen(context, builder, sig, args):
         _ask_for(builder, address(context, builder, sig.args[0], args[0], args[1]))
@@ -188,7 +188,7 @@ def prefetch(typingctx, array, at):
 
 @intrinsic
 def prefetch_pairs(typingctx, table, indices, start):
-    """Ask for table[indices[start : start + LANES]] to be brought into the cache."""
+    """Prefetch table[indices[start : start + LANES]] into the cache."""
 
     def codegen(context, builder, sig, args):
         for lane in range(LANES):

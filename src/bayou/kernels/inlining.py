@@ -1,19 +1,19 @@
-"""Functions that become part of the kernel that calls them, arrays and all, at no cost.
+"""Functions that are inlined into the kernel that calls them, without the cost of reference counting.
 
-Numba counts references: whoever takes an array raises its count and lowers it again, with locked instructions, and a
-call that takes ten arrays costs as much as thirty features do. What an `@intrinsic` is given it only borrows. `inlined`
-makes an intrinsic of a plain function, and lends it the arrays without their counts: there is nothing left to raise.
+Numba counts references: a function that takes an array increments its count and decrements it again, with locked
+instructions, and a call with ten arrays costs as much as thirty features. The arguments of an `@intrinsic` are only
+borrowed. `inlined` makes an intrinsic of a plain function, and passes it the arrays without their reference counts.
 
     @inlined
     def lay_out(xs, values, start, length): ...
 
-Measured on the row layout of AdaGrad (39 features a row, weights in the cache), ns a feature: written out in the kernel
-2.2, inlined 2.2, `njit(inline="always")` 2.8, `njit(forceinline=True)` 3.2, `njit` 3.7; the same bits from all. Kernels
-that call inlined functions are cached on disk as others are.
+Measured on the row layout of AdaGrad (39 features per row, weights in the cache), ns per feature: written out in the
+kernel 2.2, inlined 2.2, `njit(inline="always")` 2.8, `njit(forceinline=True)` 3.2, `njit` 3.7; with identical results.
+Kernels that call inlined functions are cached on disk like others.
 
-The plain way (`compiling`) it is an ordinary function, `njit(forceinline=True)`.
+In the fallback to `njit` (`compiling`) it is an ordinary function, `njit(forceinline=True)`.
 
-An inlined function must not return an array that it was given, nor keep one.
+An inlined function must not return or keep an array that was passed to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bayou.kernels.numba_private import cgutils, lent
 
 
 def inlined(function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
-    """`function` for kernels: inlined, its arrays (also those in tuples) borrowed. Arguments go by position."""
+    """Make `function` callable from kernels: inlined, with borrowed arrays (also in tuples), by position only."""
     if function is None:
         return lambda function: inlined(function, **options)
     made = kernel(forceinline=True, **options)(function)

@@ -1,21 +1,22 @@
-"""The L1 solver: the maximum of a quadratic with an L1 penalty, by coordinate descent. Shared by several learners.
+"""Maximum of a quadratic with an L1 penalty, by coordinate descent. Shared by several learners.
 
-    maximise over b    b' Psi b + theta'b - sum_j gamma_j |b_j|         (quadratic-l1, equation 7; gamma_j = 0 is free)
+    maximize over b    b' Psi b + theta'b - sum_j gamma_j |b_j|      (quadratic-l1, equation 7; gamma_j = 0: no penalty)
 
 is written here with the curvature H = -2 Psi, which is positive semidefinite, and the gradient G = theta - H b, kept up
-to date. Coordinate j has its maximum, the others held, at
+to date. With the others fixed, coordinate j has its maximum at
 
     b_j = sign(r) max(|r| - gamma_j, 0) / H_jj,    r = G_j + H_jj b_j       (algorithm 1; r is the paper's Omega_j)
 
-A coordinate of H_jj = 0 was never met (or cannot be seen any more): it is 0 if |G_j| < gamma_j, and else left alone. b
-is the maximum where nothing is violated: |G_j| <= gamma_j where b_j = 0, and G_j = gamma_j sign(b_j) elsewhere. How far
-that is from true is a certificate in the units of G, and what all functions here stop on.
+A coordinate with H_jj = 0 was never seen (or is numerically absent): it is 0 if |G_j| < gamma_j, and else not changed.
+b is the maximum where |G_j| <= gamma_j if b_j = 0, and G_j = gamma_j sign(b_j) elsewhere. The largest violation of
+these conditions is a certificate in the units of G, and the stopping criterion of all functions here.
 
-Only an active set is swept: the weights that are not 0, and those that violate. Sweeps converge slowly where features
-are alike, so that every few of them a Newton step is taken on the weights that are not 0, as far as none changes sign.
+Only an active set is swept: the weights that are not 0, and those with a violation. Sweeps converge slowly where
+features are alike, so that every few sweeps a Newton step is taken on the weights that are not 0, as far as none
+changes sign.
 
     coordinate_descent  the kernel: H dense (the paper calls it Shooting)
-    maximise            H dense or sparse, or a `Sketch`; blocks of it are solved, few features at a time
+    maximise            H dense or sparse; solves blocks of a few features at a time (`improve` takes a `Sketch`)
     violations          the certificate
 
 The least squares lasso, argmin |y - Xw|^2 / 2 + a |w|_1, is H = X'X, theta = X'y, gamma = a.
@@ -33,16 +34,16 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
-# A weight goes no further, so that scores stay finite whatever comes: that far no probability can change.
+# Largest weight, so that scores stay finite for any data; beyond it no probability changes.
 FAR = 1e30
-# A Newton step on n weights takes as long as n^3 / this updates in sweeps do. On few weights as many are taken as help,
-# on very many none.
+# A Newton step on n weights takes as long as n^3 / NEWTON_WORK updates in sweeps. On up to NEWTON_FREE weights all
+# steps that help are taken, on more than NEWTON_SIZE none.
 NEWTON_WORK = 6.0
 NEWTON_FREE, NEWTON_SIZE = 32, 1500
-# Of a pivot this share must be left for a Newton step to be believed.
+# A Newton step is trusted if at least this fraction is left of every pivot.
 SINGULAR = 1e-11
 MOST_SWEEPS = 10_000
-# A block starts with this many features at least, and at least twice as many as are not 0.
+# A block has room for this many violating features, or for as many as there are nonzero weights, if these are more.
 LEAST_BLOCK = 128
 NEAR = 0.8  # of the penalty
 MOST_ROUNDS = 1000
@@ -50,13 +51,13 @@ PATIENCE = 20  # rounds without a better certificate
 
 
 class Curvature(Protocol):
-    """H, as far as `maximise` must know it."""
+    """Interface of H that `improve` needs."""
 
     def block(self, features: np.ndarray) -> np.ndarray:
-        """H with these rows and columns, dense."""
+        """Return H with these rows and columns, dense."""
 
     def subtract_product(self, features: np.ndarray, change: np.ndarray, gradient: np.ndarray) -> None:
-        """gradient -= H[:, features] change."""
+        """Subtract H[:, features] change from `gradient`."""
 
 
 class Matrix:
@@ -74,7 +75,7 @@ class Matrix:
 
 
 def violations(gradient: np.ndarray, weights: np.ndarray, penalty: Any) -> np.ndarray:
-    """How far each weight is from optimal, in the units of the gradient."""
+    """Return how far each weight is from optimal, in the units of the gradient."""
     at_zero = np.maximum(np.abs(gradient) - penalty, 0.0)
     return np.where(weights == 0.0, at_zero, np.abs(gradient - penalty * np.sign(weights)))
 
@@ -87,12 +88,12 @@ def maximise(
     *,
     tolerance: float = 1e-9,
 ) -> np.ndarray:
-    """The weights at which b'theta - b'Hb/2 - sum_j penalty_j |b_j| is largest, to a violation of `tolerance`.
+    """Return the weights that maximize b'theta - b'Hb/2 - sum_j penalty_j |b_j|, to a violation of `tolerance`.
 
     Args:
         curvature: H = -2 Psi; an array, dense or sparse, symmetric and positive semidefinite.
         theta: the linear part.
-        penalty: gamma, one number or one for each weight; 0 is free.
+        penalty: gamma, one number or one for each weight; 0 for no penalty.
         weights: where to start; 0 if not given.
         tolerance: the largest violation to leave, in the units of theta.
 
@@ -112,11 +113,12 @@ def maximise(
 def improve(
     curvature: Curvature, gradient: np.ndarray, weights: np.ndarray, penalty: np.ndarray, tolerance: float
 ) -> float:
-    """Bring weights, and the gradient with them, to the maximum; in place. The largest violation that is left.
+    """Bring `weights` and `gradient` to the maximum, in place; return the largest violation that is left.
 
-    Rounds of: take the weights that are not 0 and the worst violators, solve their block of H, then tell all others.
+    Each round takes the weights that are not 0 and the worst violations, solves their block of H, and updates the
+    gradient of all others.
     """
-    stuck = np.zeros(len(weights), bool)  # no curvature: nothing can be done about them
+    stuck = np.zeros(len(weights), bool)  # no curvature: their violations cannot be removed
     worst = best = math.inf
     since = 0
     for _ in range(MOST_ROUNDS):
@@ -127,7 +129,7 @@ def improve(
         if worst <= tolerance or since == PATIENCE:  # nothing but rounding is left
             break
         support = np.flatnonzero(weights)
-        # Also those that are close to it: a second round costs more than they do.
+        # Includes features close to a violation: they cost less than another round.
         beyond = np.abs(gradient) - NEAR * penalty
         beyond[support] = 0.0
         outside = np.flatnonzero(beyond > 0.0)
@@ -149,17 +151,17 @@ def improve(
 
 @kernel
 def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sweeps):
-    """Algorithm 1 on a dense H, in place, from the weights given; the largest violation that is left.
+    """Run algorithm 1 on a dense H, in place, from the given weights; return the largest violation that is left.
 
-    `gradient` must be theta - H weights on entry, and is on return. Stops at a violation of `tolerance`, or after
-    `most_sweeps`. H may be larger than there are weights: its first rows and columns count.
+    `gradient` must be theta - H weights on entry, and is so on return. Stops at a violation of `tolerance`, or after
+    `most_sweeps` sweeps. If H is larger than `weights`, its first rows and columns are used.
     """
     size = weights.size
     active = empty(size, np.int64)
     n_active = 0
     look = True
     worst = 0.0
-    work = 0.0  # of sweeps since the last Newton steps, which should not take much more
+    work = 0.0  # cost of sweeps since the last Newton steps, which should not cost much more
     for sweep in range(most_sweeps + 1):
         if look or sweep == most_sweeps:
             worst = 0.0
@@ -187,7 +189,7 @@ def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sw
                 moved = max(moved, abs(change) * bend)
                 for i in range(size):
                     gradient[i] -= curvature[j, i] * change
-        # All that are active have come to rest: see whether they have woken others.
+        # The active weights have converged: check whether others now violate.
         look = moved <= 0.5 * tolerance
         work += n_active * size
         while not look and work > 0.0:
@@ -221,15 +223,15 @@ def _best(omega, penalty, bend):
 
 @kernel
 def _newton(curvature, gradient, weights, penalty, active):
-    """Go to the maximum over the weights that are not 0, or to where one of them becomes 0; whether one did.
+    """Go to the maximum over the weights that are not 0, or to where one of them becomes 0; return whether one did.
 
-    Within signs the objective is a quadratic, which rises all the way to where the first weight becomes 0. It may be
-    better still to go all the way and make all those 0 that would change sign. Where a feature is a combination of
-    others, the objective is a straight line along the direction that changes no score, and rises until a weight is 0.
+    While no sign changes the objective is a quadratic, which rises up to where the first weight becomes 0. It may be
+    better to take the full step and set all weights to 0 that would change sign. Where a feature is a combination of
+    others, the objective is linear along the direction that changes no score, and rises until a weight is 0.
 
     Slots 0 to n - 1 are the weights that are not 0, in the order of `support`:
 
-        factor[i, j]   j < i: H, then Cholesky's L, row by row; j = i: 1 / L_ii, 0 for a slot that is left alone
+        factor[i, j]   j < i: H, then Cholesky's L, row by row; j = i: 1 / L_ii, 0 for a slot that is left out
         rest[i]        G - gamma sign(b), which the step is to bring to 0
         step[i]        rest, then L^-1 rest, then the step, or the direction that changes no score
     """
@@ -254,7 +256,7 @@ def _newton(curvature, gradient, weights, penalty, active):
             total = factor[i, j]
             for k in range(j):
                 total -= factor[i, k] * factor[j, k]
-            factor[i, j] = total * factor[j, j]  # the diagonal holds 1 / L_jj, 0 for a feature that is left alone
+            factor[i, j] = total * factor[j, j]  # the diagonal holds 1 / L_jj, 0 for a feature left out
             step[i] -= factor[i, j] * step[j]
             pivot -= factor[i, j] * factor[i, j]
         if pivot > SINGULAR * whole:
@@ -276,7 +278,7 @@ def _newton(curvature, gradient, weights, penalty, active):
         if level:
             n = i + 1
             break
-        # Nothing to gain: leave it where it is, and begin the step anew without it.
+        # Nothing to gain: leave its weight as it is, and start the step again without it.
         factor[i, : i + 1] = 0.0
         step[i] = 0.0
         for j in range(i):
@@ -307,10 +309,10 @@ def _newton(curvature, gradient, weights, penalty, active):
             first = i
     if not share < np.inf:
         return False
-    # Phase 4: whether it is better to go all the way and make those 0 that would change sign.
+    # Phase 4: decide whether to take the full step and set weights to 0 that would change sign.
     clip = False
     if first >= 0 and not level:
-        # What is gained by stopping at the first, and by clipping all; H step = rest.
+        # Compare the gain of stopping at the first with that of clipping all; H step = rest.
         promised = 0.0
         gained = 0.0
         for i in range(n):
@@ -321,7 +323,7 @@ def _newton(curvature, gradient, weights, penalty, active):
                 bent += curvature[support[i], support[k]] * _clipped(weights[support[k]], step[k])
             gained += change * (rest[i] - 0.5 * bent)
         clip = gained > share * (1.0 - 0.5 * share) * promised
-    # Phase 5: take the step, and bring the gradient along.
+    # Phase 5: take the step, and update the gradient.
     for i in range(n):
         j = support[i]
         if clip:
@@ -340,5 +342,5 @@ def _newton(curvature, gradient, weights, penalty, active):
 
 @kernel
 def _clipped(weight, step):
-    """The step, or as much of it as leaves the weight 0."""
+    """Return the step, or -weight if the step would change the weight's sign."""
     return -weight if (weight + step) * weight < 0.0 else step

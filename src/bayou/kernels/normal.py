@@ -1,7 +1,7 @@
 """The normal distribution in vectors of float64: logarithm of Phi, its slope and its curvature, for any z.
 
-With R(z) = phi(z)/Phi(z), the hazard, (log Phi)' = R and -(log Phi)'' = R (z + R). Far left R(z) nears -z, and z + R is
-lost if it is a sum: so it is what everything else is made of.
+With R(z) = phi(z)/Phi(z), the hazard, (log Phi)' = R and -(log Phi)'' = R (z + R). Far left R(z) approaches -z, so that
+the sum z + R would cancel: it is computed first (`excess`), and everything else from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bayou.kernels.vector import any_above, magnitude, where_above
 
 _ROOT = 1.0 / math.sqrt(2.0 * math.pi)
 _LOG_ROOT = math.log(_ROOT)
-# phi vanishes from here on.
+# phi is taken as 0 from here on.
 _FAR = 38.5
 # (4 + x)(R(-x) - x) as a polynomial of (x - 4)/(x + 4), which interpolates 28 exact values: relative error 2e-17.
 _EXCESS = (
@@ -51,20 +51,20 @@ _EXCESS = (
 
 @kernel(forceinline=True)
 def excess(x):
-    """R(-x) - x for x >= 0, from sqrt(2/pi) at 0 to 1/x far out; Mills' ratio is 1/(x + excess(x))."""
+    """Return R(-x) - x for x >= 0, from sqrt(2/pi) at 0 to 1/x for large x; Mills' ratio is 1/(x + excess(x))."""
     part = 1.0 / (x + 4.0)
     return polynomial(part * -8.0 + 1.0, _EXCESS) * part
 
 
 @kernel(forceinline=True)
 def density(x):
-    """phi(x) for x >= 0."""
+    """Return phi(x) for x >= 0."""
     return where_above(x, _FAR, x * 0.0, exp2(x * x * (-0.5 * LOG2E)) * _ROOT)
 
 
 @kernel(forceinline=True)
 def slope_and_curvature(z):
-    """R(z) and R(z) (z + R(z)). Right of 0 it is R(x) = phi/(1 - Phi(-x)) with Phi(-x) = phi/R(-x)."""
+    """Return R(z) and R(z) (z + R(z)). Right of 0, R(x) = phi/(1 - Phi(-x)) with Phi(-x) = phi/R(-x)."""
     x = magnitude(z)
     beyond = excess(x)
     left = x + beyond
@@ -78,7 +78,7 @@ def slope_and_curvature(z):
 
 @kernel(forceinline=True)
 def log_cdf(z):
-    """log Phi(z): left of 0 log phi(z) - log R(z), right of it -log(1 + Phi(-x)/Phi(x))."""
+    """Return log Phi(z): left of 0 log phi(z) - log R(z), right of it -log(1 + Phi(-x)/Phi(x))."""
     x = magnitude(z)
     left = x + excess(x)
     value = z

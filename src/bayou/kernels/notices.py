@@ -1,4 +1,4 @@
-"""Lines for people about what takes long, or will: on standard error, once a process, and never if `bayou.quiet`."""
+"""Notices on standard error about slow work: each line at most once per process, and none if `bayou.quiet` is set."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-# What takes less goes without a word.
+# Seconds of work below which no notice is printed.
 PATIENCE = 1.5
 _said: set[str] = set()
 _spent: dict[str, float] = {}
 
 
 def notice(line: str) -> None:
-    """Say it, once."""
+    """Print a line to standard error, once per process, unless `bayou.quiet` is set."""
     if line in _said or getattr(sys.modules.get("bayou"), "quiet", False):
         return
     _said.add(line)
@@ -25,7 +25,7 @@ def notice(line: str) -> None:
 
 @contextmanager
 def taking_long(line: str) -> Iterator[None]:
-    """Say the line if all that is done within `taking_long(line)`, now and before, takes longer than PATIENCE."""
+    """Print the line once the total time spent within `taking_long(line)` in this process exceeds PATIENCE."""
     start = time.monotonic()
     timer = threading.Timer(max(0.0, PATIENCE - _spent.get(line, 0.0)), notice, [line])
     timer.daemon = True

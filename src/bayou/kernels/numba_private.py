@@ -1,17 +1,17 @@
-"""Numba's private parts: all that bayou uses of them, and nothing else in bayou does.
+"""Private parts of Numba. No other module of bayou uses any.
 
-Each is asked for by its name (`_private`), so that one which a new Numba has moved or removed does not end the import:
-`why_plain` then says which, and `compiling.kernel` falls back on Numba's `njit`. That way a first start is slower, and
-results are the same. Numba was tried from OLDEST to NEWEST, each with its llvmlite: `.ci/dependencies lowest` runs the
-tests of kernels with the former, all others run with the latter. With another Numba a small kernel is compiled first.
+Each is looked up by name (`_private`), so that one which a new Numba has moved or removed does not break the import:
+`why_plain` then reports it, and `compiling.kernel` falls back on Numba's `njit`, with a slower first start and the same
+results. Tested with Numba from OLDEST to NEWEST, each with its llvmlite: `.ci/dependencies lowest` runs the tests of
+kernels with the former, all others run with the latter. For other versions a small kernel is compiled first as a test.
 
-    Kernel, Part        dispatchers that compile quickly and once: what they are for is said in `compiling`
-    StoredCode          a dispatcher's cache that keeps bytes, and leaves where to others
-    lent, empty_array   an array without its counter; an array within a kernel
+    Kernel, Part        dispatchers that compile quickly and once, as described in `compiling`
+    StoredCode          a dispatcher's cache as bytes; subclasses decide where to store them
+    lent, empty_array   an array without its reference count; a new array within a kernel
     without_blas        Numba without scipy.linalg
 
-What is imported at once has no fallback: code that builds LLVM instructions cannot be written without it. It is what
-extensions of Numba commonly use.
+The imports at the top have no fallback: code that builds LLVM instructions cannot be written without them. They are
+commonly used by extensions of Numba.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from numba.core.typing.templates import AbstractTemplate as AbstractTemplate
 from numba.core.typing.templates import infer_global as infer_global
 
 OLDEST, NEWEST = (0, 64), (0, 68)
-# Has the plain way be taken, whatever Numba can do: for tests, and for whoever suspects this file.
+# Environment variable that forces the fallback to `njit`: for tests, and for debugging this file.
 PLAIN = "BAYOU_PLAIN_KERNELS"
 
 _missing: list[str] = []
 
 
 def _private(path: str) -> Any:
-    """Return what a private name of Numba stands for; if it is not there, note that and return a class in its place."""
+    """Return the object of a private name of Numba; if it is missing, record that and return a placeholder class."""
     module, *names = path.split(":")
     found: Any = None
     try:
@@ -73,7 +73,7 @@ _normalize_signature: Any = _private("numba.core.sigutils:normalize_signature")
 _dumps: Any = _private("numba.core.serialize:dumps")
 _rtsys: Any = _private("numba.core.runtime.nrt:rtsys")
 _empty_nd_impl: Any = _private("numba.np.arrayobj:_empty_nd_impl")
-# Used of what the above make, or replaced in it.
+# Attributes of these that are used or overridden.
 for _path in (
     "numba.core.registry:CPUDispatcher._insert",
     "numba.core.registry:CPUDispatcher.compile",
@@ -99,7 +99,7 @@ for _path in (
 
 @functools.cache
 def why_plain() -> str | None:
-    """Return why kernels cannot be compiled by the dispatchers below, as what follows "for"; None if they can."""
+    """Return why kernels cannot be compiled by the dispatchers below, to be put after "for"; None if they can."""
     if os.environ.get(PLAIN):
         return f"{PLAIN} is set"
     versions = f"Numba {numba.__version__} with llvmlite {llvmlite.__version__}"
@@ -112,7 +112,7 @@ def why_plain() -> str | None:
 
 
 def _try() -> str:
-    """Return what goes wrong with a small kernel that calls another, and is stored; "" if nothing does."""
+    """Compile, store and read a small kernel that calls another; return what went wrong, "" if nothing did."""
     import numpy as np
 
     kept: dict[Any, bytes] = {}
@@ -158,13 +158,13 @@ def _total_of(part):
 
 
 class Kernel(_CPUDispatcher):
-    """A dispatcher whose code becomes part of what calls it. Python calls it; kernels call its `part`.
+    """Dispatcher of a kernel. Python calls it; kernels call its `part`, which becomes part of their code.
 
     Args:
-        function: in Python.
-        options: Numba's.
-        cache: makes the `StoredCode` of a function.
-        watch: a context that all is compiled within.
+        function: the Python function.
+        options: options of Numba's `njit`.
+        cache: returns the `StoredCode` of a function.
+        watch: returns a context in which all compilation takes place.
     """
 
     _compiler: Any
@@ -201,7 +201,7 @@ class Kernel(_CPUDispatcher):
 
 
 def _writable(kind: types.Type) -> types.Type:
-    """The type of an argument, or of the arrays in it, if these may be written to."""
+    """Return the type of an argument with all arrays in it writable."""
     if isinstance(kind, types.Array):
         return kind if kind.mutable else kind.copy(readonly=False)
     if isinstance(kind, types.BaseTuple):
@@ -210,7 +210,7 @@ def _writable(kind: types.Type) -> types.Type:
 
 
 class Part(_CPUDispatcher):
-    """A function as kernels call it: typed and lowered, and nothing else. Python cannot call it."""
+    """Dispatcher of a function that kernels call: only typed and lowered. Python cannot call it."""
 
     _compiler: Any
 
@@ -232,7 +232,7 @@ class Part(_CPUDispatcher):
                     compiled = self._compiler.compile(args, result)
                 except _ForceLiteralArg as asks:
                     raise asks.bind_fold_arguments(self._folded) from None
-            compiled = compiled._replace(entry_point=object())  # what Numba knows it by
+            compiled = compiled._replace(entry_point=object())  # Numba's key for it
             self.targetctx.insert_user_function(compiled.entry_point, compiled.fndesc, [compiled.library])
             self.overloads[tuple(args)] = compiled
             return compiled.entry_point
@@ -253,7 +253,7 @@ class _Library(_JITCodeLibrary):
 
 
 class _PartLibrary(_Library):
-    """LLVM code that is linked into other code: optimised and made machine code of there."""
+    """LLVM code that is linked into other code, and optimized and compiled there."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -287,17 +287,17 @@ def _compiler(usual: Any, library: type[_Library], watch: Callable[[], AbstractC
     return made
 
 
-# --- what an operator gives -------------------------------------------------------------------------------------------
+# --- types of operators -----------------------------------------------------------------------------------------------
 
 _OPERATORS = {id(getattr(operator, name)) for name in operator.__all__} | {id(bool)}
 _PLAIN_TYPES = (types.Number, types.Boolean, types.Array)
 
 
 class _TypedOnce(_TypingContext):
-    """Numba's typing context, but the type of an operator on plain numbers and arrays is worked out once.
+    """Numba's typing context with a cache of the types of operators on plain numbers and arrays.
 
-    Numba tries dozens of rules for each of some thousand operations. All state but `known` is the usual context's, and
-    types are worked out under Numba's compiler lock. Other code that is compiled meanwhile has the usual one.
+    Numba tries dozens of rules for each of some thousand operations. All state but `known` is shared with the usual
+    context, and types are resolved under Numba's compiler lock. Other code is compiled with the usual context.
     """
 
     known: dict[Any, Any]
@@ -327,24 +327,24 @@ def _typed_once(usual: Any) -> _TypedOnce:
 
 
 class StoredCode(_NullCache):
-    """A dispatcher's cache that turns compiled code to bytes and back. `processor` is what the code runs on."""
+    """Cache of a dispatcher that converts compiled code to bytes and back. `processor` is what the code runs on."""
 
     @abstractmethod
     def find(self, sig: Any, processor: Any) -> bytes | None:
-        """Return the bytes that were kept for a signature."""
+        """Return the bytes stored for a signature; None if there are none."""
 
     @abstractmethod
     def keep(self, sig: Any, processor: Any, content: bytes) -> None:
-        """Keep the bytes of a signature."""
+        """Store the bytes of a signature."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        _rtsys.initialize(target_context)  # all that code which is compiled already asks for
+        _rtsys.initialize(target_context)  # all that compiled code needs
         content = self.find(sig, target_context.codegen().magic_tuple())
         return None if content is None else _CompileResult._rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         (name, kind, (machine_code, _)), *about = data._reduce()
-        # LLVM's code beside it is for callers to inline, and none calls this one (`Part`): names are enough.
+        # The LLVM code is stored for callers to inline, and nothing calls this kernel (but its `part`): names suffice.
         names = [function.name for function in data.library.get_defined_functions()]
         stubs = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in names)
         library = name, kind, (machine_code, llvm.parse_assembly(stubs).as_bitcode())
@@ -355,7 +355,7 @@ class StoredCode(_NullCache):
 
 
 def lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """Return an array, or the arrays in a tuple, without the counter that Numba would count references in."""
+    """Return an array, or a tuple with its arrays, without reference counts."""
     if isinstance(kind, types.BaseTuple):
         parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
         return context.make_tuple(builder, kind, [lent(context, builder, *part) for part in parts])
@@ -367,7 +367,7 @@ def lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def empty_array(context: Any, builder: Any, kind: Any, sizes: Any) -> Any:
-    """Return a new array, whose fields may still be changed."""
+    """Return a new array as a struct whose fields may be changed."""
     return _empty_nd_impl(context, builder, kind, sizes)
 
 
@@ -376,7 +376,7 @@ def empty_array(context: Any, builder: Any, kind: Any, sizes: Any) -> Any:
 
 @contextmanager
 def without_blas() -> Iterator[None]:
-    """Have Numba not look for BLAS, which it does with the first kernel, by importing scipy.linalg."""
+    """Keep Numba from looking for BLAS with the first kernel, for which it would import scipy.linalg."""
     from numba.np import linalg
 
     look = getattr(linalg, "ensure_blas", None)

@@ -1,15 +1,15 @@
-"""Whose files these are: what is loaded as code must have been written by this user, or by root, and by nobody else.
+"""Checks of file ownership: files that are loaded as code must have been written by this user or root only.
 
-A folder is safe if it is owned by one of the two and nobody else may write to it. What is above it matters as well, for
-who may write to a folder may move what is in it, and put something else in its place:
+A folder is safe if it is owned by one of the two and no one else can write to it. The folders above it matter as well,
+because whoever can write to a folder can replace the folders in it:
 
-- In a folder where everybody may write and remove only what is theirs (a sticky one, as /tmp is), ours stays.
-- Where others may rename what is ours, they cannot make a folder of ours. They may find one, though, that we have made
-  for something else: there only a folder is taken that nobody else may even read, as ours are.
-- A link that somebody else has made is not followed.
+- In a sticky folder such as /tmp, others cannot rename or remove our folders.
+- Where others can rename our folders, they cannot create a folder that we own. They may move another one of ours there,
+  though: so only folders that no one else can even read are accepted there, as ours are created.
+- A link that another user has made is not followed.
 
-What was looked at is what is read: files are opened in a folder that is open already, and asked for their owner then.
-This is for POSIX; where users have no numbers, everything is taken as before.
+Files are opened relative to an open folder, and owners are checked on the open files, so that the files checked are the
+files read. All of this applies to POSIX; on other systems everything is accepted.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def why_unsafe(folder: Path, within: Path) -> str | None:
-    """Return why code must not be loaded from a folder, as what follows "for"; None if it may, or is not there yet.
+    """Return why code must not be loaded from a folder, to be put after "for"; None if it is safe or missing.
 
     Args:
-        folder: with its files.
-        within: a folder whose content is trusted as it is; of what lies in it nothing above is looked at.
+        folder: the folder with the files.
+        within: a trusted folder; for a folder inside it the folders above are not checked.
     """
     if not _POSIX:
         return None
@@ -44,7 +44,7 @@ def why_unsafe(folder: Path, within: Path) -> str | None:
 
 
 def read(folder: Path, name: str, within: Path) -> bytes | None:
-    """Return what a file in a folder holds; None if somebody else may have written it; OSError if there is none."""
+    """Return the content of a file in a folder; None if another user may have written it. OSError if missing."""
     if not _POSIX:
         return (folder / name).read_bytes()
     link, exposed = _around(folder, within)
@@ -63,31 +63,31 @@ def read(folder: Path, name: str, within: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a new file that this user alone can write, whatever the umask."""
+    """Write a new file that only this user can write to, whatever the umask."""
     how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | getattr(os, "O_BINARY", 0)
-    path.unlink(missing_ok=True)  # of a process that was killed, and had this one's number
+    path.unlink(missing_ok=True)  # left by a killed process with the same process id
     with open(os.open(path, how, 0o644), "wb") as file:
         file.write(content)
 
 
 def make_folder(folder: Path, mode: int) -> None:
-    """Make a folder, and those above it that are missing, with these permissions."""
+    """Make a folder, and missing folders above it, with these permissions."""
     if not folder.parent.is_dir():
         make_folder(folder.parent, mode)
-    folder.mkdir(mode, exist_ok=True)  # another process may be as quick
+    folder.mkdir(mode, exist_ok=True)  # another process may make it at the same time
 
 
 def is_own_folder(path: Path) -> bool:
-    """Return whether a path is a folder that this user has made, and no link."""
+    """Return whether a path is a folder, not a link, that this user owns."""
     status = os.lstat(path)
     return stat.S_ISDIR(status.st_mode) and (not _POSIX or status.st_uid == os.geteuid())
 
 
 def _why_not(path: Path, status: os.stat_result, exposed: str | None = None) -> str | None:
-    """Return why code in a file or folder may be another user's.
+    """Return why code in a file or folder may be another user's; None if it cannot be.
 
     Args:
-        exposed: a folder above it where others may put another one in its place.
+        exposed: a folder above it in which others can rename or replace folders, if any.
     """
     if stat.S_ISLNK(status.st_mode):
         return f"{path} is a link"
@@ -106,13 +106,13 @@ def _around(folder: Path, within: Path) -> tuple[str | None, str | None]:
 
 @cache
 def _above(folder: Path, user: int) -> tuple[str | None, str | None]:
-    """Return another user's link among a folder and all above it, and a folder where others may rename what is ours."""
+    """Return a link of another user, and a folder in which others can rename ours, among a folder and those above."""
     link = exposed = None
     named, real = os.path.abspath(folder), os.path.realpath(folder)
     for path in dict.fromkeys([Path(named), *Path(named).parents, Path(real), *Path(real).parents]):
         try:
             status = os.lstat(path)
-        except OSError:  # not there yet: we shall make it
+        except OSError:  # missing: it will be created by this process
             continue
         theirs = status.st_uid not in (0, user)
         if stat.S_ISLNK(status.st_mode):

@@ -1,17 +1,16 @@
-"""Tables of weights in memory: aligned to cache lines, and in pages of the size that suits what is known of them.
+"""Tables of weights in memory: aligned to cache lines, and in pages whose size depends on how densely they are used.
 
-A processor remembers where some two thousand pages are. Of small ones (4 KB) that is REACH bytes: in a larger table
-nearly every weight has its page looked up besides, which takes a third of the bank's time. Huge pages (2 MB) do away
-with that, but whoever touches one byte of a huge page takes all of it: a hundred rows would take the gigabyte of a
-bank of 2^24 weights. So tables have small pages, and get huge ones once rows are about to touch one in DENSE of the
-small ones; what is then in memory is at most so many times what small pages would take. Whether a stream is dense is
-looked at while it has less than PATIENCE non-zeros for each page.
+The TLB of a processor holds some two thousand pages. For small ones (4 KB) these are REACH bytes: in a larger table
+nearly every weight needs a page lookup as well, which takes a third of the bank's time. Huge pages (2 MB) avoid that,
+but touching one byte of a huge page allocates all of it: a hundred rows would allocate the gigabyte of a bank of 2^24
+weights. So tables start with small pages, and get huge ones once 1/DENSE of the small ones have been touched; memory is
+then at most DENSE times that of small pages. A stream is watched for this while it has had fewer than PATIENCE
+non-zeros per page.
 
-The first touch of a page has the system find and clear it, which takes a tenth of a second to half a second for the
-tables of 2^22 weights. Once it is known that huge pages will be touched, another thread does that, and rows do not wait
-for it.
+On the first touch of a page the system allocates and clears it, which takes a tenth of a second to half a second for
+the tables of 2^22 weights. Once huge pages are chosen another thread does that, so that rows do not wait for it.
 
-Linux alone has a say in this; elsewhere, and where the system has no huge pages, nothing comes of it.
+This works on Linux only; elsewhere, and where the system has no huge pages, it has no effect.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _POPULATE_WRITE = 23  # since Linux 5.14; Python's mmap has no name for it
 
 
 def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
-    """Zeros that cost nothing until touched, each row at the beginning of a cache line (64 bytes) if it fills lines."""
+    """Return zeros that use no memory until touched. Rows of whole cache lines (64 bytes) are aligned to them."""
     item = np.dtype(dtype).itemsize
     room = np.zeros(rows * columns + 64 // item, dtype)
     skip = -room.ctypes.data % 64 // item
@@ -40,22 +39,22 @@ def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
 
 
 class Pages:
-    """The pages of a learner's tables, all of which have a row for each feature, until it is known which they need."""
+    """Page use of a learner's tables, which have a row for each feature, until the page size is decided."""
 
     def __init__(self, tables: Iterable[np.ndarray]) -> None:
         self._tables = [table for table in tables if table.nbytes > REACH]
         self._stride = max((table.strides[0] for table in self._tables), default=SMALL)
         size = max((len(table) for table in self._tables), default=0) * self._stride // SMALL
         self._touched, self._left = np.zeros(size + 1, bool), PATIENCE * size
-        self._most = 0  # no more are touched
+        self._most = 0  # upper bound of the number of pages touched
 
     @property
     def undecided(self) -> bool:
-        """Whether it still wants to be told."""
+        """True while the page size is undecided, so that `touch` is to be called."""
         return self._left > 0
 
     def touch(self, rows: np.ndarray | None) -> None:
-        """These rows of the tables are about to be touched; None: all."""
+        """Record that these rows of the tables are about to be touched (None: all), and switch to huge pages if due."""
         places: Any = slice(None) if rows is None else rows.astype(np.int64) * self._stride // SMALL
         self._touched[places] = True
         more = len(self._touched) if rows is None else len(rows)
@@ -73,20 +72,20 @@ class Pages:
 
 
 def _fill(table: np.ndarray, touched: np.ndarray) -> None:
-    """Have the huge pages around these small ones, counted from the beginning of a table, in memory."""
+    """Allocate the huge pages around these small pages, which are counted from the start of a table."""
     start, end = table.ctypes.data, table.ctypes.data + table.nbytes
     for page in np.unique((start + touched * SMALL) // HUGE).tolist():
         _madvise(max(start, page * HUGE), min(end, (page + 1) * HUGE), _POPULATE_WRITE)
 
 
 def _advise(array: np.ndarray, advice: str) -> None:
-    """Tell the system what to expect of an array's memory."""
+    """Advise the operating system about the memory of an array."""
     if sys.platform == "linux":
         _madvise(array.ctypes.data, array.ctypes.data + array.nbytes, getattr(mmap, advice))
 
 
 def _madvise(start: int, end: int, advice: int) -> None:
-    """Of the pages that lie between two addresses."""
+    """Advise the operating system about the pages within [start, end)."""
     first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
     if sys.platform == "linux" and first < last:
         ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), advice)

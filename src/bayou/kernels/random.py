@@ -1,4 +1,4 @@
-"""Random draws of weights that need no storage, each a function of (seed, draw number, feature); steps of hashes."""
+"""Random draws that need no storage, as functions of (seed, draw number, feature), and steps of hashes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bayou.kernels.room import empty
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT = 2.0**-53
-# Keys of what a draw has one of; no feature has these numbers.
+# Keys of values that occur once per draw; no feature has these indices.
 INTERCEPT, CHOICE = np.uint64(2**63), np.uint64(2**63 + 1)
 
 
 @kernel
 def mix(state):
-    """splitmix64's output at a state (Steele, Lea, Flood 2014): each of its bits depends on all of the state's.
+    """Return splitmix64's output at a state (Steele, Lea, Flood 2014): each bit depends on all bits of the state.
 
     The next state of a sequence is state + GOLDEN.
     """
@@ -32,9 +32,9 @@ def mix(state):
 
 @intrinsic
 def rotated(typingctx, word, count):
-    """A uint32 whose bits have moved up by `count`, those that fall out coming in below.
+    """Return a uint32 rotated left by `count` bits.
 
-    Spelled out with shifts, LLVM would merge one of them into the multiplication before and multiply twice.
+    Written with shifts, LLVM would merge one of them into the preceding multiplication and multiply twice.
     """
 
     def codegen(context, builder, signature, args):
@@ -47,13 +47,13 @@ def rotated(typingctx, word, count):
 
 @kernel
 def unit(bits):
-    """Uniform in [0, 1)."""
+    """Return a uniform number in [0, 1) made of 64 random bits."""
     return np.float64(bits >> np.uint64(11)) * _UNIT
 
 
 @kernel
 def keyed(seed, draw, feature):
-    """64 random bits, a function of the three arguments."""
+    """Return 64 random bits, a function of the three arguments."""
     key = mix(np.uint64(seed) + GOLDEN)
     key = mix(key ^ (np.uint64(draw) + GOLDEN))
     return mix(key ^ (np.uint64(feature) + GOLDEN))
@@ -61,7 +61,7 @@ def keyed(seed, draw, feature):
 
 @kernel
 def choices(seed, chances, n_draws):
-    """Which of some alternatives each draw takes, number k with the probability `chances[k]`."""
+    """Return a random alternative for each draw, k with the probability `chances[k]`."""
     taken = empty(n_draws, np.int64)
     for draw in range(n_draws):
         left = unit(keyed(seed, draw, CHOICE))
@@ -75,13 +75,13 @@ def choices(seed, chances, n_draws):
 
 @kernel
 def in_sample(number, size):
-    """Whether the example of this number (from 1) is kept: all up to `size`, then with probability size/number."""
+    """Return whether to keep example `number` (from 1): always up to `size`, then with probability size/number."""
     return number <= size or unit(mix(np.uint64(number) * GOLDEN)) * number < size
 
 
 @kernel
 def normal(seed, draw, feature):
-    """A standard normal number keyed by its three arguments (Box-Muller)."""
+    """Return a standard normal number, a function of the three arguments (Box-Muller)."""
     key = keyed(seed, draw, feature)
     radius = 1.0 - unit(key)  # never 0
     angle = unit(mix(key + GOLDEN))
@@ -90,7 +90,7 @@ def normal(seed, draw, feature):
 
 @kernel
 def draw_scores(indptr, indices, values, mean, sd, intercept, intercept_sd, seed, draws, scores):
-    """scores[draw, row] of these draws, one weight vector each; mean and sd are those of each non-zero's feature."""
+    """Write scores[draw, row] for these draws of the weights; mean and sd are given for each non-zero."""
     for draw in draws:
         shared = intercept + intercept_sd * normal(seed, draw, INTERCEPT)
         for row in range(indptr.size - 1):

@@ -1,7 +1,7 @@
-"""Room within a kernel: `zeros(shape, dtype)` and `empty(shape, dtype)`, as NumPy's.
+"""Allocation within kernels: `zeros(shape, dtype)` and `empty(shape, dtype)`, like NumPy's.
 
-Numba makes NumPy's own of a chain of functions for each combination of shape and type, a tenth of a second each; these
-are a few instructions. A shape is a whole number or a pair of them.
+Numba compiles a chain of functions for NumPy's own, a tenth of a second for each combination of shape and type; these
+are a few instructions. A shape is an integer or a pair of integers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def zeros(typingctx, shape, dtype):
 
 @intrinsic
 def aligned(typingctx, size, dtype):
-    """Zeros that begin where a cache line does: a vector of eight float64 is then one line, and not parts of two."""
+    """Return zeros aligned to a cache line: a vector of eight float64 is then one line, not parts of two."""
 
     def codegen(context, builder, sig, args):
         kind, size = sig.return_type, context.cast(builder, args[0], sig.args[0], types.intp)
@@ -66,7 +66,7 @@ def _maker(shape, zero):
     return codegen
 
 
-if is_plain():  # NumPy's own; what begins where a cache line does is only quicker
+if is_plain():  # NumPy's own; alignment only affects speed
 
     @kernel
     def empty(shape, dtype):

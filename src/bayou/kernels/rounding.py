@@ -1,4 +1,4 @@
-"""Rounding that is right on average, for float32 state whose steps become smaller than its last place."""
+"""Rounding that is right on average, for float32 state with steps that become smaller than its last place."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bayou.kernels.vector import LANES, address, shuffle
 
 @intrinsic
 def rounding_noise(typingctx, value, ids, start, count):
-    """Noise to add before rounding, so that rounding is right on average: uniform within half a last place of value.
+    """Return noise to add before rounding so that it is right on average: uniform within half a last place of value.
 
     In lane k it is the golden-ratio sequence frac(count * 0.618...) shifted by a hash of ids[start + k]. Along such a
-    sequence a step of a tenth of the last place is rounded up once in ten times almost on the dot, so that what is
-    lost stays bounded, while independent random numbers would let it wander. For float64, whose last place is
-    nobody's loss, the noise is 0.
+    sequence a step of a tenth of the last place is rounded up almost exactly every tenth time, so that the total error
+    stays bounded, while independent random numbers would let it wander. For float64, whose last place does not matter,
+    the noise is 0.
     """
 
     def codegen(context, builder, sig, args):
@@ -31,7 +31,7 @@ def rounding_noise(typingctx, value, ids, start, count):
 
 
 def phases_of(context, builder, kinds, args, vector):
-    """(ids[start + k] * hash + count * golden ratio) of (ids, start, count) as a signed 32-bit number, in each lane."""
+    """Return ids[start + k] * hash + count * golden ratio, as a signed 32-bit number converted to float, in lane k."""
     lanes = vector.count
     whole = ir.VectorType(ir.IntType(32), lanes)
     golden = 0x9E3779B1  # 2^32 over the golden ratio, made odd
@@ -46,7 +46,7 @@ def phases_of(context, builder, kinds, args, vector):
 
 @intrinsic
 def rounding_phases(typingctx, like, ids, start, count):
-    """The sequence of `rounding_noise` before it is scaled to a value, in [-1/2, 1/2): a vector of like's type."""
+    """Return the sequence of `rounding_noise` before scaling, in [-1/2, 1/2), as a vector of like's type."""
 
     def codegen(context, builder, sig, args):
         phases = phases_of(context, builder, sig.args[1:], args[1:], args[0].type)
@@ -56,7 +56,7 @@ def rounding_phases(typingctx, like, ids, start, count):
 
 
 def last_place_of(builder, value, times):
-    """The last place of each float32 lane: its exponent bits are the power of two below |value|, 2^-23 of that."""
+    """Return the last place of each float32 lane, 2^-23 of the power of two in its exponent bits, times `times`."""
     lanes = value.type.count
     whole = ir.VectorType(ir.IntType(32), lanes)
     bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * lanes))
@@ -65,20 +65,20 @@ def last_place_of(builder, value, times):
 
 @kernel(forceinline=True)
 def add_on_average(value, step, ids, start, count):
-    """value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
+    """Return value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
     return value + (step + rounding_noise(value, ids, start, count))
 
 
 @kernel(forceinline=True)
 def rounding_phase(feature, count):
-    """The sequence of `rounding_noise` as a number, in [-1/2, 1/2)."""
+    """Return the term of `rounding_noise`'s sequence for a feature as a number in [-1/2, 1/2)."""
     bits = np.uint64(feature) * np.uint64(0x7FEB352D) + np.uint64(count) * np.uint64(0x9E3779B1)
     return np.float64(np.int32(np.uint32(bits))) * 2.0**-32
 
 
 @intrinsic
 def last_place(typingctx, value):
-    """The last place of each float32 lane; for float64, whose last place is nobody's loss, 0."""
+    """Return the last place of each float32 lane; 0 for float64, whose last place does not matter."""
 
     def codegen(context, builder, sig, args):
         if sig.args[0].scalar == types.float64:
@@ -88,13 +88,13 @@ def last_place(typingctx, value):
     return value(value), codegen
 
 
-# A last place is this share of the power of two below a float32.
+# The last place of a float32 as a fraction of the power of two below it.
 LAST_PLACE = 2.0**-23
 
 
 @intrinsic
 def power_below(typingctx, value):
-    """The power of two below each float32 lane's size; for float64, whose last place is nobody's loss, 0."""
+    """Return the power of two below each float32 lane's magnitude; 0 for float64, whose last place does not matter."""
 
     def codegen(context, builder, sig, args):
         if sig.args[0].scalar == types.float64:

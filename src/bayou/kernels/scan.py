@@ -1,9 +1,8 @@
 """Reading text in kernels: bytes, words of eight bytes, digits and numbers, by address.
 
-Everything here takes and gives plain numbers. An address is the place of a byte in memory as a whole number: a
-function that took the array itself would count references at every call, which costs more than reading a number.
-So nothing is checked here; callers read buffers that end in PADDING newlines (`blocks.Block`), at which every
-scan stops.
+All functions take and return plain numbers. An address is a pointer to a byte as an integer: a function that took
+the array itself would count references at every call, which costs more than reading a number. So there are no bounds
+checks; callers read buffers that end in PADDING newlines (`blocks.Block`), at which every scan stops.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from numba.extending import intrinsic
 from bayou.kernels.compiling import kernel
 from bayou.kernels.numba_private import cgutils
 
-# How many newlines stand behind the text of a block.
+# Number of newlines after the text of a block.
 PADDING = 64
-# A number's digits beyond these are read as zeros: they are what fits in 64 bits.
+# Digits of a number that are read; later ones count as zeros. These fit in 64 bits.
 SIGNIFICANT = 19
-# Nothing in a text of examples may be larger than this, regardless of sign: squares and sums of it fit in a float32.
+# Largest absolute value of a number in text: its squares and sums fit in a float32.
 LARGEST_VALUE = 1e12
 LARGEST_WEIGHT = 1e6
 
@@ -41,7 +40,7 @@ _WHOLE_POWERS = np.array([10**k for k in range(9)], np.uint64)
 
 @intrinsic
 def address_of(typingctx, array):
-    """The address of an array's first byte. The array must stay alive while it is used."""
+    """Return the address of an array's first byte. The array must be kept alive while the address is used."""
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -51,7 +50,7 @@ def address_of(typingctx, array):
 
 
 def _reader(bits):
-    """Build the code that loads `bits` bits from an address, wherever it lies."""
+    """Build the code that loads `bits` bits from an address of any alignment."""
 
     def codegen(context, builder, signature, args):
         pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
@@ -64,19 +63,19 @@ def _reader(bits):
 
 @intrinsic
 def byte_at(typingctx, address):
-    """The byte at an address, 0 to 255."""
+    """Return the byte at an address, 0 to 255."""
     return types.int64(types.int64), _reader(8)
 
 
 @intrinsic
 def half_at(typingctx, address):
-    """The four bytes from an address on as one whole number, the first in the lowest place."""
+    """Return the four bytes at an address as an unsigned integer, little-endian."""
     return types.uint64(types.int64), _reader(32)
 
 
 @intrinsic
 def word_at(typingctx, address):
-    """The eight bytes from an address on as one whole number, the first in the lowest place."""
+    """Return the eight bytes at an address as an unsigned integer, little-endian."""
     return types.uint64(types.int64), _reader(64)
 
 
@@ -91,19 +90,19 @@ def _counter(name):
 
 @intrinsic
 def trailing_zeros(typingctx, word):
-    """How many of the lowest bits are 0; 64 of zero."""
+    """Return the number of trailing zero bits; 64 for zero."""
     return types.int64(types.uint64), _counter("llvm.cttz.i64")
 
 
 @intrinsic
 def leading_zeros(typingctx, word):
-    """How many of the highest bits are 0; 64 of zero."""
+    """Return the number of leading zero bits; 64 for zero."""
     return types.int64(types.uint64), _counter("llvm.ctlz.i64")
 
 
 @intrinsic
 def high_product(typingctx, a, b):
-    """The upper 64 of the 128 bits of a product."""
+    """Return the upper 64 of the 128 bits of a product."""
 
     def codegen(context, builder, signature, args):
         wide = ir.IntType(128)
@@ -115,7 +114,7 @@ def high_product(typingctx, a, b):
 
 @intrinsic
 def _as_float(typingctx, bits):
-    """The float64 with these bits."""
+    """Return the float64 with these bits."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.DoubleType())
@@ -128,7 +127,7 @@ def _as_float(typingctx, bits):
 
 @kernel(forceinline=True)
 def where_byte(word, byte):
-    """A high bit set where a byte of the word equals `byte`; only the lowest of those is sure to be right."""
+    """Set the high bit of each byte of the word that equals `byte`; only the lowest bit set is reliable."""
     x = word ^ (_ONES * np.uint64(byte))
     return (x - _ONES) & ~x & _HIGH
 
@@ -138,7 +137,7 @@ def where_byte(word, byte):
 
 @kernel(forceinline=True)
 def digits(address):
-    """(number, how many) of the digits at an address, up to eight of them."""
+    """Return (number, number of digits) of the digits at an address, at most eight of them."""
     x = word_at(address) ^ _ZEROS
     count = trailing_zeros(((x + _ABOVE_NINE) | x) & _HIGH) >> 3
     if count == 0:
@@ -148,23 +147,23 @@ def digits(address):
 
 @kernel(forceinline=True)
 def few_digits(address, count):
-    """The number of one to eight digits at an address."""
+    """Return the number that is given by `count` digits, one to eight, at an address."""
     return _joined(_moved(word_at(address), count))
 
 
 @kernel(forceinline=True)
 def short_number(address, length):
-    """(number, whether it is one) of one to eight bytes that may be digits."""
+    """Return (number, whether it is valid) of one to eight bytes that may be digits."""
     return _short(word_at(address), length)
 
 
 @kernel(forceinline=True)
 def short_decimal(address, length):
-    """(number, whether it is one) of up to eight bytes that may be digits and a point, as in `number`."""
+    """Return (number, whether it is valid) of up to eight bytes that may be digits and a point, as in `number`."""
     word = word_at(address)
     before = min(trailing_zeros(where_byte(word, 46)) >> 3, length)
     point = before < length
-    if point:  # take it out; what comes in at the end is no digit, so nine bytes are none
+    if point:  # remove it; the byte shifted in at the end is not a digit, so nine bytes are not valid
         low = (np.uint64(1) << np.uint64((8 * before) & 63)) - np.uint64(1)
         word = (word & low) | ((word >> np.uint64(8)) & ~low)
     whole, fine = _short(word, length - point)
@@ -173,7 +172,7 @@ def short_decimal(address, length):
 
 @kernel(forceinline=True)
 def _short(word, count):
-    """(number, whether it is one) of the first bytes of a word."""
+    """Return (number, whether it is valid) of the first `count` bytes of a word."""
     x = _moved(word, count)
     fine = (np.uint64(count - 1) < np.uint64(8)) & ((((x + _ABOVE_NINE) | x) & _HIGH) == 0)
     return _joined(x), fine
@@ -181,20 +180,20 @@ def _short(word, count):
 
 @kernel(forceinline=True)
 def _moved(word, count):
-    """The first one to eight digits of a word, as bytes from 0 to 9, moved to the top with zeros in front."""
+    """Return the first `count` digits of a word as bytes from 0 to 9, shifted to the top with leading zeros."""
     return (word ^ _ZEROS) << np.uint64((64 - 8 * count) & 63)
 
 
 @kernel(forceinline=True)
 def _joined(x):
-    """The number of eight digits, each a byte from 0 to 9: neighbours join, pairs, fours, all eight."""
+    """Return the number given by eight digits, bytes from 0 to 9, by joining pairs, fours and eights."""
     x = x * np.uint64(10) + (x >> np.uint64(8))
     return ((x & _PAIRS) * _FOURS + ((x >> np.uint64(16)) & _PAIRS) * _EIGHTS) >> np.uint64(32)
 
 
 @kernel(forceinline=True)
 def number(address):
-    """(value, the address behind it) of the number at an address, which is given back itself if there is none.
+    """Return (value, address after it) of the number at an address; the address itself if there is none.
 
     [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?, rounded as Python's float() does, of the first 19
     significant digits.
@@ -219,7 +218,7 @@ def number(address):
 
 @kernel
 def _long_number(address):
-    """`number`, digit by digit, for any length and exponent."""
+    """Read a `number` digit by digit, for any length and exponent."""
     at = address
     sign = byte_at(at)
     at += (sign == 43) | (sign == 45)
@@ -262,7 +261,7 @@ def _long_number(address):
     return -value if sign == 45 else value, at
 
 
-# 5^q as 128 bits from its highest set bit on, for every exponent a float64 can have.
+# The top 128 bits of 5^q, for every exponent of a float64.
 _LOWEST_POWER, _HIGHEST_POWER = -342, 308
 
 
@@ -270,7 +269,7 @@ def _power_of_five(q):
     if q >= 0:
         whole = 5**q << 128
     else:
-        # One above what the reciprocal is cut to, so that what is exact comes out exact.
+        # One above the truncated reciprocal, so that exact results are exact.
         wide = 5**-q
         more = 127 if q >= -27 else 128 + wide.bit_length()
         whole = (1 << wide.bit_length() + more) // wide + 1
@@ -283,9 +282,9 @@ _FIVES = np.array([_power_of_five(q) for q in range(_LOWEST_POWER, _HIGHEST_POWE
 
 @kernel
 def _rounded(mantissa, exponent):
-    """mantissa * 10^exponent, rounded to the nearest float64, ties to even: the method of Eisel and Lemire.
+    """Return mantissa * 10^exponent, rounded to the nearest float64, ties to even: the method of Eisel and Lemire.
 
-    The mantissa times 128 bits of 5^exponent always settles the rounding of a float64 (Mushtak, Lemire 2023).
+    The mantissa times 128 bits of 5^exponent always determines the rounding of a float64 (Mushtak, Lemire 2023).
     """
     if mantissa == 0 or exponent < _LOWEST_POWER:
         return 0.0

@@ -1,9 +1,9 @@
-"""Writing float64 in kernels with the fewest digits that read as the same number, as JSON has them.
+"""Writing float64 in kernels with the fewest digits that read back as the same number, for JSON.
 
-The method is Schubfach (Giulietti 2020). A number c 2^q rounds what lies between (c -+ 1/2) 2^q; in units of a power of
-ten 10^k, a little below the width of that, there are at most two whole multiples of 10^(k + 1) and some of 10^k to
-choose from. Four times the number and its two bounds, in these units, are needed to the last bit but one, which is set
-if anything is left over; 128 bits of the power of ten give that.
+The method is Schubfach (Giulietti 2020). All numbers between (c -+ 1/2) 2^q round to c 2^q; with 10^k slightly below
+the width of that interval, it contains at most two multiples of 10^(k + 1) and some of 10^k to choose from. Four times
+the number and its two bounds, in units of 10^k, are needed as integers whose last bit is set if there is a remainder;
+128 bits of the power of ten are enough for that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EIGHT, _SIXTEEN = np.uint64(10**8), np.uint64(10**16)
 
 
 def _power_of_ten(k: int) -> tuple[int, int]:
-    """10^k from its highest set bit on, as 128 bits, rounded up."""
+    """Return the top 128 bits of 10^k, rounded up, as two words."""
     above, below = (10**k, 1) if k >= 0 else (1, 10**-k)
     shift = 127 - ((k * 1741647) >> 19)
     found = -(-(above << max(shift, 0)) // (below << max(-shift, 0)))
@@ -43,7 +43,7 @@ _TENS = np.array([_power_of_ten(k) for k in range(_LOWEST_POWER, _HIGHEST_POWER 
 
 @kernel(forceinline=True)
 def _times(upper, lower, number):
-    """The upper 64 of 192 bits of a product, the last of them set if anything is left over below."""
+    """Return the upper 64 of 192 bits of a product, the last of them set if there is a remainder below."""
     carried = high_product(lower, number)
     middle = upper * number + carried
     high = high_product(upper, number) + np.uint64(middle < carried)
@@ -52,7 +52,7 @@ def _times(upper, lower, number):
 
 @kernel
 def _shortest(bits):
-    """(m, k): the number of these bits is what m * 10^k reads as; m may end in zeros."""
+    """Return (m, k) such that m * 10^k reads back as the number with these bits; m may end in zeros."""
     fraction, exponent = bits & np.uint64(2**52 - 1), np.int64(bits >> np.uint64(52)) & 0x7FF
     c = fraction | _HIDDEN if exponent else fraction
     q = max(exponent, 1) - _BIAS
@@ -81,7 +81,7 @@ def _shortest(bits):
 
 @kernel
 def put_shortest(address, value):
-    """Write a number so that it reads back as itself, in the fewest digits; "null" for one that is not finite."""
+    """Write the fewest digits that read back as the same number; "null" for one that is not finite."""
     size = abs(value)
     if not size < np.inf:
         put_half(address, _NULL)
@@ -98,7 +98,7 @@ def put_shortest(address, value):
     while mantissa < _WHOLE_POWERS[length - 1]:
         length -= 1
     power += length - 1
-    # Seventeen digits, the last of which may be zeros: one, eight, and eight.
+    # Seventeen digits, possibly with trailing zeros: one, eight, and eight.
     mantissa *= _WHOLE_POWERS[17 - length]
     first = mantissa // _SIXTEEN
     mantissa -= first * _SIXTEEN
@@ -129,7 +129,7 @@ def put_shortest(address, value):
 
 @kernel(forceinline=True)
 def _put_point(at, before, word, last, behind):
-    """Write a point here, and the digits of two words from `before` on, of which so many matter; one at least."""
+    """Write a point and the digits of two words from `before` on; return the address after `behind` of them, or one."""
     put_byte(at, _POINT)
     moved = np.uint64(8 * (before & 7))
     if before >= 8:

@@ -1,4 +1,4 @@
-"""The largest of many, in their order, as they come."""
+"""Running selection of the largest items."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bayou.kernels.compiling import kernel
 
 @kernel
 def insert(by, which, row, amount, item):
-    """Put an item of this amount among the largest of a row: columns by[:, row] and which[:, row].
+    """Insert an item into the largest items of a row: amounts in by[:, row], items in which[:, row].
 
-    They stand in their order, whatever the sign; of equal ones the first stays.
+    They are sorted by absolute amount, largest first; among equal ones earlier items come first.
     """
     j = by.shape[0]
     while j > 0 and abs(amount) > abs(by[j - 1, row]):

@@ -1,4 +1,4 @@
-"""A quick start: what the command does not need is not loaded."""
+"""Faster start of the command, without loading modules that it does not need."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_blas() -> Iterator[None]:
-    """Numba's first kernel looks for BLAS by importing scipy.linalg, a fifth of a second; none of our kernels needs it.
+    """Keep Numba from importing scipy.linalg to look for BLAS, which takes a fifth of a second and no kernel needs.
 
-    What Numba does not find then stays missing for this process, so this is for our own command, not for the library.
+    BLAS then stays unavailable to Numba in this process, so this is for our own command, not for the library.
     """
     from bayou.kernels import numba_private
 

@@ -1,7 +1,7 @@
-"""Lines of nothing but indicators called by their numbers, `12:1 345:1`, as most svmlight and much VW text has them.
+"""Parsing of lines with only indicators named by numbers, `12:1 345:1`, as in most svmlight and much VW text.
 
-A look at 64 bytes at a time finds where such features end, and whether there is anything else in the line; then eight
-numbers at a time are read between one end and the next. A line that is not so is left to whoever asked.
+A scan of 64 bytes at a time finds where such features end, and whether there is anything else in the line; then eight
+numbers at a time are read between one end and the next. Other lines are left to the caller.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from bayou.kernels.scan import byte_at, trailing_zeros
 from bayou.kernels.text_lanes import HALF, WORD, bits_of, every, gather, load, none_of, spread, store
 from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE, count_ones
 
-# How many numbers are read together; up to so many are written behind the last.
+# Numbers read together; up to this many may be written after the last one.
 NUMBERS = 8
 _RETURN, _DIGIT_ONE = 13, 49
 
 
 @intrinsic
 def _look(typingctx, address):
-    """(ends of indicators, other stops, colons, newlines) among the 64 bytes at an address, as bits.
+    """Return (ends of indicators, other stops, colons, newlines) among the 64 bytes at an address, as bits.
 
-    An indicator ends with a blank or a newline behind `:1`, of which two bytes may lie before the address.
+    An indicator ends with a blank or a newline after `:1`, which may lie in the two bytes before the address.
     """
 
     def codegen(context, builder, signature, args):
@@ -51,9 +51,9 @@ def _look(typingctx, address):
 
 
 def _numbers(builder, words, counts):
-    """(numbers, which are none) of the first `counts` bytes of each word, eight at most.
+    """Return (numbers, which are invalid) of the first `counts` bytes of each word, at most eight.
 
-    Digits are joined two by two, four by four, and then all, by products that every processor has in vectors.
+    Digits are joined to pairs, fours and eights, by products that every processor has in vectors.
     """
 
     def all_(value):
@@ -74,11 +74,11 @@ def _numbers(builder, words, counts):
 
 @intrinsic
 def _put_numbers(typingctx, base, ends, count, indices, last, previous):
-    """(whether they are numbers up to `last`, the last of them, whether they ascend) of `count` features, or NUMBERS.
+    """Write the numbers of up to NUMBERS features; return (whether all are valid, the last one, whether they ascend).
 
-    `ends` is where the places of their ends stand, that of the feature before them first; `base` is the address of the
-    text. The numbers are written to the address `indices`; they ascend if each is larger than the one before, the first
-    than `previous`.
+    Valid numbers are at most `last`; they ascend if each is larger than the one before, the first one than `previous`.
+    `base` is the address of the text, `ends` that of the offsets at which the features end, beginning with the feature
+    before them; the first `count` features matter. The numbers are written to the address `indices`.
     """
     result = types.Tuple((types.boolean, types.int64, types.boolean))
 
@@ -109,11 +109,11 @@ def _put_numbers(typingctx, base, ends, count, indices, last, previous):
 
 @kernel
 def read_indicators(base, at, ends, indices, last):
-    """(how many, the address of the newline, the last number, whether they ascend) of a line's features from `at` on.
+    """Read a line's features from `at` on; return (count, address of the newline, last number, whether they ascend).
 
-    None if there is anything else in the line, or a number above `last`. The numbers are written to the address
-    `indices`. `base` and `ends` are addresses: of a text in which two bytes stand before `at`, and of room for a place
-    for every three bytes of the line, and NUMBERS more.
+    The count is 0 if there is anything else in the line, or a number above `last`. The numbers are written to the
+    address `indices`. `base` is the address of the text, with at least two bytes before `at`; `ends` that of room for
+    one offset for every three bytes of the line, and NUMBERS more.
     """
     most = min(last, np.int64(0x7FFFFFFF))
     put_half(ends, np.uint64(at - base - 1))
@@ -135,7 +135,7 @@ def read_indicators(base, at, ends, indices, last):
             return np.int64(0), at, np.int64(-1), True
         colons += np.int64(count_ones(marks))
         home, count = ends + 4 * n + 4, np.int64(count_ones(plain))
-        # Eight at a time, needed or not: that is faster than to stop after the last, which is hard to foresee.
+        # Eight at a time, needed or not: faster than stopping after the last, which branch prediction gets wrong.
         for first in range(0, max(count, 1), 8):
             for k in range(first, first + 8):
                 put_half(home + 4 * k, place + np.uint64(trailing_zeros(plain)))

@@ -1,7 +1,7 @@
-"""Text in the lanes of vectors, and names alone, several at a time: what stands between one stop and the next.
+"""Text in the lanes of vectors, and parsing of features that are plain names, several at a time.
 
-Stops are the places of all bytes that cannot be in a name (`text_stops.find_stops`). Once they are known, and how many
-of them a line has, no feature and no line has to wait for the one before it. What is not plain is left to the caller.
+Stops are the offsets of all bytes that cannot be in a name (`text_stops.find_stops`). Once they and the number of stops
+per line are found, no feature and no line has to wait for the previous one. Other features are left to the caller.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from bayou.kernels.numba_private import cgutils
 
 HALF, WORD = ir.IntType(32), ir.IntType(64)
 _BLANK, _NEWLINE = 32, 10
-# How many names are looked at together; up to so many are written behind the last.
+# Names checked together; up to this many may be written after the last one.
 NAMES = 16
 
 
 def every(value, lanes, kind=HALF):
-    """The same number in all lanes."""
+    """Return a constant vector with the same number in all lanes."""
     return ir.Constant(ir.VectorType(kind, lanes), [value] * lanes)
 
 
 def spread(builder, value, lanes):
-    """A number that is not known before, in all lanes."""
+    """Return a vector with a runtime value in all lanes."""
     empty = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
     first = builder.insert_element(empty, value, ir.Constant(HALF, 0))
     return builder.shuffle_vector(first, empty, every(0, lanes))
 
 
 def call(builder, name, kind, *args):
-    """What an LLVM intrinsic gives."""
+    """Emit a call of an LLVM intrinsic and return its result."""
     function = ir.FunctionType(kind, [arg.type for arg in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, function, name), args)
 
 
 def load(builder, address, lanes, kind=HALF, skip=0):
-    """So many numbers from an address on, without the first few."""
+    """Load a vector of `lanes` numbers from an address, after the first `skip` numbers there."""
     vector = ir.VectorType(kind, lanes)
     address = builder.add(address, ir.Constant(WORD, skip * kind.width // 8))
     value = builder.load(builder.inttoptr(address, vector.as_pointer()))
@@ -46,15 +46,15 @@ def load(builder, address, lanes, kind=HALF, skip=0):
 
 
 def store(builder, value, address):
-    """All lanes, one after another."""
+    """Store the lanes of a vector at an address, unaligned."""
     builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = value.type.element.width // 8
 
 
 def gather(builder, base, places, there, kind=HALF):
-    """What stands at each of some places behind an address, 0 in the lanes that are not `there`.
+    """Load a number at each of the offsets `places` from `base`; 0 in the lanes that are not `there`.
 
-    A load for each lane: few processors gather faster than that, and where one cannot at all, LLVM would make a branch
-    for each lane of a gather with a mask.
+    Uses one load per lane: few processors gather faster than that, and on those without gathers LLVM would make a
+    branch for each lane of a masked gather.
     """
     lanes = places.type.count
     places = builder.select(there, places, every(0, lanes))
@@ -69,24 +69,24 @@ def gather(builder, base, places, there, kind=HALF):
 
 
 def bits_of(builder, truths):
-    """Truth values as the bits of a word."""
+    """Return a vector of booleans as the bits of a word."""
     return builder.zext(builder.bitcast(truths, ir.IntType(truths.type.count)), WORD)
 
 
 def _first(builder, count, lanes):
-    """The first lanes: so many of them, or all."""
+    """Return a mask of the first `count` lanes, or of all."""
     numbers = ir.Constant(ir.VectorType(WORD, lanes), list(range(lanes)))
     return builder.icmp_signed("<", numbers, spread(builder, count, lanes))
 
 
 def none_of(builder, truths):
-    """Whether no lane is true."""
+    """Return whether no lane is true."""
     return builder.icmp_unsigned("==", bits_of(builder, truths), ir.Constant(WORD, 0))
 
 
 @intrinsic
 def fill_halves(typingctx, address, value):
-    """Write the lower half of a word NAMES times from an address on."""
+    """Write the lower half of a word NAMES times, starting at an address."""
 
     def codegen(context, builder, signature, args):
         store(builder, spread(builder, builder.trunc(args[1], HALF), NAMES), args[0])
@@ -97,7 +97,7 @@ def fill_halves(typingctx, address, value):
 
 @intrinsic
 def fill_words(typingctx, address, value):
-    """Write a word NAMES times from an address on."""
+    """Write a word NAMES times, starting at an address."""
 
     def codegen(context, builder, signature, args):
         store(builder, spread(builder, args[1], NAMES), args[0])
@@ -108,17 +108,17 @@ def fill_words(typingctx, address, value):
 
 @intrinsic
 def are_names(typingctx, base, stops, count, places):
-    """Whether the next features, `count` of them or NAMES, are names alone, with a blank or the line's end behind them.
+    """Return whether the next features, at most NAMES or `count`, are plain names, each followed by a blank or newline.
 
-    `base` and `stops` are addresses, of the text and of the stop, a blank, behind which they begin. Where each starts
-    and stops is written to the address `places`.
+    `base` is the address of the text, `stops` that of the stop, a blank, after which they begin. The start and stop of
+    each are written to the address `places`.
     """
 
     def codegen(context, builder, signature, args):
         base, stops, count, places = args
         before, ends = (load(builder, stops, NAMES, skip=skip) for skip in (0, 1))
         starts = builder.add(before, every(1, NAMES))
-        # Behind the last stop of all stands anything.
+        # Stops after the last one have arbitrary values.
         asked = _first(builder, count, NAMES)
         named = builder.and_(asked, builder.icmp_unsigned("<", starts, ends))
         behind = builder.and_(gather(builder, base, ends, named), every(0xFF, NAMES))

@@ -1,4 +1,4 @@
-"""Where names and numbers can stop: a look at 64 bytes of text at a time, before any of them is read."""
+"""Search for bytes at which names and numbers can stop, 64 bytes of text at a time, before parsing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bayou.kernels.scan import address_of, trailing_zeros
 
 BLANK, COLON, BAR, NEWLINE = 32, 58, 124, 10
 ONE = np.uint64(1)
-# How many bytes are looked at together.
+# Bytes scanned together.
 WIDE = 64
 
 
 def _classifier(wide, emit):
-    """Build an intrinsic that looks at many bytes at once: a number whose bit k tells about the k-th of them."""
+    """Build an intrinsic that classifies `wide` bytes at an address: bit k of its result is for byte k."""
 
     def classify(typingctx, address):
         def codegen(context, builder, signature, args):
@@ -48,14 +48,14 @@ def _emit_others(builder, text, every):
     return builder.icmp_unsigned(">", builder.sub(text, every(48)), every(9))
 
 
-stops_at = _classifier(WIDE, _emit_stops)  # what cannot be in a name: control characters, blanks, ':', '|'
+stops_at = _classifier(WIDE, _emit_stops)  # bytes that cannot be in a name: control characters, blanks, ':', '|'
 newlines_at = _classifier(WIDE, _emit_newlines)
-others_at = _classifier(32, _emit_others)  # what is not a digit
+others_at = _classifier(32, _emit_others)  # bytes that are not digits
 
 
 @intrinsic
 def count_ones(typingctx, word):
-    """How many bits are 1."""
+    """Return the number of bits that are 1."""
 
     def codegen(context, builder, signature, args):
         kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
@@ -66,7 +66,7 @@ def count_ones(typingctx, word):
 
 @intrinsic
 def where_in_64(typingctx, address, byte):
-    """Of the 64 bytes from an address on: bit k is set where byte k equals `byte`."""
+    """Return a word whose bit k is set if byte k of the 64 bytes at an address equals `byte`."""
 
     def codegen(context, builder, signature, args):
         vector = ir.VectorType(ir.IntType(8), 64)
@@ -84,16 +84,17 @@ def where_in_64(typingctx, address, byte):
 
 @kernel
 def find_stops(data, size, stops, ends):
-    """The places of all bytes that cannot be in a name, and of at least one newline behind the text.
+    """Write the offsets of all bytes that cannot be in a name, and of at least one newline after the text, to `stops`.
 
-    ends[line] becomes the number of the stop at which that line ends, as many as there is room for.
+    ends[line] becomes the index of the stop at which that line ends. Neither array is checked for room; up to eight
+    more values may be written after the last stop.
     """
     base = address_of(data)
     n = lines = np.uint64(0)
     for start in range(0, size + 1, WIDE):
         word = stops_at(base + start)
         count = count_ones(word)
-        # Eight at a time, needed or not: that is faster than to stop after the last, which is hard to foresee.
+        # Eight at a time, needed or not: faster than stopping after the last, which branch prediction gets wrong.
         done = np.uint64(0)
         while True:
             for k in range(8):

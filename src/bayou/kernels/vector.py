@@ -1,18 +1,18 @@
-"""Eight numbers at a time: a small vector type for Numba kernels, so that fast code still reads like its equation.
+"""A vector type of eight numbers for Numba kernels, so that fast code still reads like its equations.
 
-Numba leaves vectorising to LLVM, which gives up on loops with gathers or exponentials and may sum in any order.
-Here a kernel says what it means: `Vec` values are eight float32 or float64 in a register; `+ - * /`, `max`, `min`
-work on them and mix with plain numbers (which are cast to the vector's type); the rest are the functions below, and
+Numba leaves vectorization to LLVM, which gives up on loops with gathers or exponentials and may sum in any order.
+Here a kernel is explicit: `Vec` values are eight float32 or float64 in a register; `+ - * /`, `max`, `min` work on
+them and mix with plain numbers (which are cast to the vector's type); all other operations are the functions below, and
 those of `gather`, `rounding` and `exponential`. Every operation has one fixed order, so that results do not depend on
-where a row stands in a batch.
+the position of a row in a batch.
 
     x = load(values, k)                       # values[k : k + 8]
     mean, gain = gather_pairs(table, rows, k) # table[rows[k : k + 8], 0] and [..., 1]
     total(x * mean)                           # a plain number
 
-What is short and dense may go sixteen at a time (`load_wide`): arithmetic, `fill`, `store`, `total` and what rounds.
+Vectors of sixteen (`load_wide`) support a part of this: arithmetic, `fill`, `store`, `total` and rounding.
 
-Loads and stores are not checked against the ends of arrays: callers pad their scratch to a multiple of LANES.
+Loads and stores have no bounds checks: callers pad their scratch to a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from bayou.kernels.numba_private import AbstractTemplate, cgutils, impl_ret_borr
 LANES = 8
 WIDE = 2 * LANES
 
-# Multiplications and additions may fuse; nothing else about IEEE arithmetic is given up.
+# Multiplications and additions may fuse; apart from that, arithmetic follows IEEE 754.
 FUSE = ("contract",)
 
 
 class Vec(types.Type):
-    """Numba's name for LANES numbers of one type, or WIDE."""
+    """Numba type of a vector of LANES (or WIDE) numbers of one type."""
 
     def __init__(self, scalar, lanes=LANES):
         self.scalar, self.lanes = scalar, lanes
@@ -48,13 +48,13 @@ class _VecModel(models.PrimitiveModel):
 
 
 def padded(n: int) -> int:
-    """The multiple of LANES that holds n."""
+    """Return the smallest multiple of LANES that is at least n."""
     return -(-n // LANES) * LANES
 
 
 @intrinsic
 def frozen(typingctx, array):
-    """An array as one that cannot be written to, like those of a batch: so that a kernel is not compiled for both."""
+    """Return an array as a read-only one, like those of a batch, so that kernels are not compiled for both types."""
 
     def codegen(context, builder, signature, args):
         return impl_ret_borrowed(context, builder, signature.return_type, args[0])
@@ -63,7 +63,7 @@ def frozen(typingctx, array):
 
 
 def shuffle(builder, a, b, lanes):
-    """Lanes of a and b, counted through both."""
+    """Return a vector of the given lanes of a and b, where b's lanes are numbered after a's."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes)))
 
 
@@ -77,7 +77,7 @@ def splat(context, builder, value, kind, vec):
 
 
 def _binary(op, emit):
-    """Teach Numba `op` on two vectors, or on a vector and a number."""
+    """Register `op` with Numba for two vectors, or for a vector and a number."""
 
     @infer_global(op)
     class _Typing(AbstractTemplate):
@@ -110,7 +110,7 @@ _binary(min, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b
 
 @intrinsic
 def product(typingctx, a, b):
-    """a * b, rounded: no sum that takes it up fuses with it."""
+    """Return a * b, rounded: not fused with a following addition."""
 
     def codegen(context, builder, sig, args):
         return builder.fmul(*args)
@@ -124,7 +124,7 @@ def address(context, builder, kind, array, *path):
 
 
 def load_at(context, builder, kind, array, place, lanes=LANES):
-    """So many numbers of an array of this kind, from `place` on."""
+    """Load `lanes` numbers of an array of this Numba type, from `place` on."""
     element = context.get_data_type(kind.dtype)
     pointer = address(context, builder, kind, array, place)
     value = builder.load(builder.bitcast(pointer, ir.VectorType(element, lanes).as_pointer()))
@@ -140,7 +140,7 @@ def store_at(context, builder, kind, array, place, value):
 
 @intrinsic
 def load(typingctx, array, start):
-    """array[start : start + LANES]"""
+    """Return array[start : start + LANES]."""
 
     def codegen(context, builder, sig, args):
         return load_at(context, builder, sig.args[0], *args)
@@ -150,7 +150,7 @@ def load(typingctx, array, start):
 
 @intrinsic
 def load_wide(typingctx, array, start):
-    """array[start : start + WIDE]"""
+    """Return array[start : start + WIDE]."""
 
     def codegen(context, builder, sig, args):
         return load_at(context, builder, sig.args[0], *args, WIDE)
@@ -160,7 +160,7 @@ def load_wide(typingctx, array, start):
 
 @intrinsic
 def load_one(typingctx, array, place):
-    """array[place] in every lane."""
+    """Return array[place] in every lane."""
     vec = Vec(array.dtype)
 
     def codegen(context, builder, sig, args):
@@ -172,7 +172,7 @@ def load_one(typingctx, array, place):
 
 @intrinsic
 def store(typingctx, array, start, vec):
-    """array[start : start + lanes of vec] = vec"""
+    """Set array[start : start + lanes of vec] to vec."""
 
     def codegen(context, builder, sig, args):
         store_at(context, builder, sig.args[0], *args)
@@ -183,7 +183,7 @@ def store(typingctx, array, start, vec):
 
 @intrinsic
 def copy_lanes(typingctx, target, at, source, start):
-    """target[at : at + LANES] = source[start : start + LANES], cast to target's type."""
+    """Set target[at : at + LANES] to source[start : start + LANES], cast to target's type."""
 
     def codegen(context, builder, sig, args):
         kinds = [ir.VectorType(context.get_data_type(array.dtype), LANES) for array in (target, source)]
@@ -204,7 +204,7 @@ def copy_lanes(typingctx, target, at, source, start):
 
 @intrinsic
 def set_lanes(typingctx, target, at, value):
-    """target[at : at + LANES] = value, cast to target's type."""
+    """Set target[at : at + LANES] to value, cast to target's type."""
 
     def codegen(context, builder, sig, args):
         value = splat(context, builder, args[2], sig.args[2], Vec(target.dtype))
@@ -216,7 +216,7 @@ def set_lanes(typingctx, target, at, value):
 
 @intrinsic
 def fill(typingctx, vec, value):
-    """A vector of vec's type with `value` in every lane."""
+    """Return a vector of vec's type with `value` in every lane."""
 
     def codegen(context, builder, sig, args):
         return splat(context, builder, args[1], sig.args[1], sig.args[0])
@@ -226,7 +226,7 @@ def fill(typingctx, vec, value):
 
 @intrinsic
 def like(typingctx, vec, other):
-    """The lanes of vec in the type of other's."""
+    """Return vec, cast to the type of other."""
 
     def codegen(context, builder, sig, args):
         mine, theirs = (kind.scalar.bitwidth for kind in sig.args)
@@ -239,7 +239,7 @@ def like(typingctx, vec, other):
 
 @intrinsic
 def put(typingctx, vec, lane, value):
-    """vec with one lane replaced."""
+    """Return vec with one lane replaced."""
 
     def codegen(context, builder, sig, args):
         value = context.cast(builder, args[2], sig.args[2], sig.args[0].scalar)
@@ -250,7 +250,7 @@ def put(typingctx, vec, lane, value):
 
 @intrinsic
 def pick(typingctx, vec, lane):
-    """One lane of vec."""
+    """Return one lane of vec."""
 
     def codegen(context, builder, sig, args):
         return builder.extract_element(args[0], builder.trunc(args[1], ir.IntType(32)))
@@ -260,7 +260,7 @@ def pick(typingctx, vec, lane):
 
 @intrinsic
 def total(typingctx, vec):
-    """The sum of all lanes, added in a tree."""
+    """Return the sum of all lanes, added in a tree."""
 
     def codegen(context, builder, sig, args):
         value, width = args[0], vec.lanes
@@ -274,7 +274,7 @@ def total(typingctx, vec):
 
 
 def _rows_at(context, builder, kind, array, start, stride):
-    """LANES vectors of an array, the first at `start` and each `stride` further."""
+    """Load LANES vectors of an array, the first at `start`, each next one `stride` further."""
     there, found = start, []
     for _ in range(LANES):
         found.append(load_at(context, builder, kind, array, there))
@@ -284,11 +284,11 @@ def _rows_at(context, builder, kind, array, start, stride):
 
 @intrinsic
 def turn(typingctx, source, start, stride, target, at, step):
-    """A square of LANES by LANES numbers of source, its rows `stride` apart, as columns of target's, `step` apart."""
+    """Transpose LANES x LANES numbers of source, in rows `stride` apart, into target, in rows `step` apart."""
 
     def codegen(context, builder, sig, args):
         rows, width = _rows_at(context, builder, sig.args[0], *args[:3]), 1
-        while width < LANES:  # squares of twice the width, turned within themselves
+        while width < LANES:  # transpose blocks of twice the width
             upper = [lane + LANES - width if lane & width else lane for lane in range(LANES)]
             lower = [lane + LANES if lane & width else lane + width for lane in range(LANES)]
             for k in range(LANES):
@@ -308,13 +308,13 @@ def turn(typingctx, source, start, stride, target, at, step):
 
 @intrinsic
 def totals(typingctx, array, start, stride):
-    """`total` of LANES vectors of an array, the first at `start` and each `stride` further: one in each lane."""
+    """Return `total` of LANES vectors of an array, the first at `start`, each next one `stride` further, as lanes."""
     vec = Vec(array.dtype)
 
     def codegen(context, builder, sig, args):
         vectors = _rows_at(context, builder, sig.args[0], *args)
         width = LANES
-        while width > 1:  # each vector has 8/width sums of so many lanes
+        while width > 1:  # each vector holds partial sums of LANES/width vectors, in `width` lanes each
             width //= 2
             lower = [lane for lane in range(2 * LANES) if lane // width % 2 == 0]
             upper = [lane + width for lane in lower]
@@ -327,7 +327,7 @@ def totals(typingctx, array, start, stride):
 
 @intrinsic
 def highest(typingctx, vec):
-    """The largest of all lanes."""
+    """Return the largest of all lanes."""
 
     def codegen(context, builder, sig, args):
         value, width = args[0], LANES
@@ -342,7 +342,7 @@ def highest(typingctx, vec):
 
 @intrinsic
 def any_above(typingctx, vec, limit):
-    """Whether any lane of vec is greater than the number limit."""
+    """Return whether any lane of vec is greater than the number `limit`."""
 
     def codegen(context, builder, sig, args):
         other = splat(context, builder, args[1], sig.args[1], sig.args[0])
@@ -355,7 +355,7 @@ def any_above(typingctx, vec, limit):
 
 @intrinsic
 def where_above(typingctx, vec, limit, then, other):
-    """`then` in the lanes where vec > limit, `other` elsewhere."""
+    """Return `then` in the lanes where vec > limit, `other` elsewhere."""
 
     def codegen(context, builder, sig, args):
         bound = splat(context, builder, args[1], sig.args[1], sig.args[0])
@@ -365,7 +365,7 @@ def where_above(typingctx, vec, limit, then, other):
 
 
 def _unary(name):
-    """An LLVM intrinsic of one vector, such as llvm.sqrt."""
+    """Build the function of an LLVM intrinsic of one vector, such as llvm.sqrt."""
 
     @intrinsic
     def call(typingctx, vec):
@@ -389,7 +389,7 @@ magnitude = _unary("fabs")
 
 @intrinsic
 def float_bits(typingctx, value):
-    """The bits of a float64 as a whole number; those of positive numbers are in the numbers' own order."""
+    """Return the bits of a float64 as an integer; for positive numbers they are in the order of the numbers."""
 
     def codegen(context, builder, sig, args):
         return builder.bitcast(args[0], ir.IntType(64))

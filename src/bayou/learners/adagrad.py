@@ -1,4 +1,4 @@
-"""AdaGrad: stochastic gradient on the log loss with a step per feature, the baseline people trust.
+"""AdaGrad: stochastic gradient on the log loss with a step size per feature, a widely used baseline.
 
 For an example (x, y in {0, 1}) of weight c, with p = S(sum x_i w_i), every active feature does
 
@@ -6,13 +6,13 @@ For an example (x, y in {0, 1}) of weight c, with p = S(sum x_i w_i), every acti
     G += g^2                       starts at 0
     w -= learning_rate g / sqrt(G)
 
-There is no epsilon: the first step has the length of the learning rate, and where G is 0 nothing has happened and
-nothing does. The l2 term is applied to active features alone, so that an update touches only what the example
-holds, and never to the intercept. No posterior: no variance, intervals or samples.
+There is no epsilon: the length of the first step is the learning rate, and a weight whose G is 0 has not been updated
+and stays where it is. The l2 term applies to active features only, so that an update touches only the example's own
+features, and never to the intercept. There is no posterior: no variance, intervals or samples.
 
-Merging adds (G, G w): weights are averaged by the squared gradients that made them.
+Merging adds (G, G w): weights are averaged in proportion to their sums of squared gradients.
 
-Paper: Duchi, Hazan, Singer, JMLR 2011; the rival in marginal-gaussian, section 4.
+Paper: Duchi, Hazan, Singer, JMLR 2011; the baseline in marginal-gaussian, section 4.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class AdaGrad(GradientLearner, LocationStrengthMixin):
     """AdaGrad on the logistic loss.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
+        n_features: number of weights; feature indices start at 0.
         learning_rate: the length of each feature's first step.
-        l2: strength of the pull towards 0, felt when a feature is active.
-        intercept: whether there is an extra weight whose feature is always 1.
-        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+        l2: strength of the pull towards 0, applied when a feature is active.
+        intercept: whether to add a weight whose feature is always 1.
+        dtype: type of the state, "float32" or "float64". The intercept is always kept in float64.
 
     >>> from bayou import Batch
     >>> learner = AdaGrad(n_features=10, learning_rate=0.5)
@@ -105,7 +105,7 @@ class AdaGrad(GradientLearner, LocationStrengthMixin):
 
 @kernel
 def _stream(examples, weights, learning_rate, l2, score, probability):
-    """Predict every row, learn from those whose weight is not 0."""
+    """Predict each row, then learn from it if its weight is not 0."""
     state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)

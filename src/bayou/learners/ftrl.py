@@ -1,4 +1,4 @@
-"""FTRL-proximal: follow the regularised leader, a step per feature, and weights that are exactly zero.
+"""FTRL-proximal: follow the regularized leader, with a step size per feature and weights that are exactly 0.
 
 For an example (x, y in {0, 1}) of weight c, with p = S(sum x_i w_i), every active feature does
 
@@ -8,14 +8,14 @@ For an example (x, y in {0, 1}) of weight c, with p = S(sum x_i w_i), every acti
     z += g - s w,   n += g^2                                                              both start at 0
 
 Weights are never stored: they are computed from (z, n) when they are needed, so that l1 and l2 act on all features at
-all times while an update touches only what the example holds. w is the minimiser of
-sum g w + sum s (w - w_then)^2 / 2 + l1 |w| + (beta / alpha + l2) w^2 / 2. l1 and l2 spare the intercept. No posterior:
-no variance, intervals or samples.
+all times while an update touches only the example's own features. w is the minimizer of
+sum g w + sum s (w - w_then)^2 / 2 + l1 |w| + (beta / alpha + l2) w^2 / 2. l1 and l2 do not apply to the intercept.
+There is no posterior: no variance, intervals or samples.
 
-Merging adds (n, z sqrt(n)): weights are averaged by the squared gradients that made them.
+Merging adds (n, z sqrt(n)): weights are averaged in proportion to their sums of squared gradients.
 
 Paper: McMahan et al., Ad click prediction: a view from the trenches, KDD 2013,
-Algorithm 1; the rival in olss, section V.
+Algorithm 1; the baseline in olss, section V.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RECORD = Record(
 )  # fmt: skip
 
 # The columns of the state:
-#     Z         z, the sum of gradients, corrected for the steps taken
+#     Z         z, the sum of gradients, corrected for the steps taken so far
 #     SQUARES   n, the sum of squared gradients
 Z, SQUARES = range(2)
 
@@ -52,13 +52,13 @@ class FTRL(GradientLearner):
     """FTRL-proximal on the logistic loss.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
-        alpha: the length of steps.
-        beta: how many gradients' worth of caution a feature starts with.
-        l1: how much evidence a weight needs to leave 0; larger makes a smaller model.
-        l2: strength of the pull towards 0.
-        intercept: whether there is an extra weight whose feature is always 1; l1 and l2 spare it.
-        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+        n_features: number of weights; feature indices start at 0.
+        alpha: learning rate, which scales every step.
+        beta: added to sqrt(n) in the step size; larger values make a feature's first steps shorter.
+        l1: strength of the L1 penalty; weights with |z| <= l1 are 0, so larger values make a smaller model.
+        l2: strength of the L2 penalty.
+        intercept: whether to add a weight whose feature is always 1, without l1 or l2 penalty.
+        dtype: type of the state, "float32" or "float64". The intercept is always kept in float64.
 
     >>> from bayou import Batch
     >>> learner = FTRL(n_features=10, alpha=0.5, l1=0.6)
@@ -104,7 +104,7 @@ class FTRL(GradientLearner):
         return float(self._weights_of(self._intercept_state[None], 0.0, 0.0)[0]), math.nan
 
     def _weights_of(self, rows: np.ndarray, l1: float, l2: float) -> np.ndarray:
-        """What the kernel would compute of these rows of (z, n)."""
+        """Return the weights of these rows of (z, n), as the kernel computes them."""
         kind = rows.dtype.type
         z, n = rows[:, Z], rows[:, SQUARES]
         pull = (kind(self._parameters["beta"]) + np.sqrt(n)) * kind(1.0 / self._parameters["alpha"]) + kind(l2)
@@ -123,14 +123,14 @@ class FTRL(GradientLearner):
 
 
 def _located(state: np.ndarray) -> np.ndarray:
-    """(z / sqrt(n), n): a weight's place, were there nothing but its gradients, and how much it counts."""
+    """Return (z / sqrt(n), n) per row: the unregularized location of each weight, and its strength for merging."""
     z, n = state.astype(np.float64).T
     return np.column_stack([np.divide(z, np.sqrt(n), out=np.zeros_like(z), where=n > 0), n])
 
 
 @kernel
 def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability):
-    """Predict every row, learn from those whose weight is not 0."""
+    """Predict each row, then learn from it if its weight is not 0."""
     state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)
@@ -173,7 +173,7 @@ def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability)
             g = error * load(xs, k)
             more = g * g
             square, root = load(squares, k), load(roots, k)
-            # (sqrt(n + g^2) - sqrt(n)) / alpha, without taking nearly equal numbers from each other
+            # (sqrt(n + g^2) - sqrt(n)) / alpha, without the cancellation of nearly equal numbers
             both = sqrt(square + more) + root
             stiffer = where_above(both, 0.0, more / both, zero) * rate
             step = g - stiffer * load(ws, k)

@@ -1,28 +1,28 @@
-"""Linear regression with a Gaussian for every weight: the exact update of a diagonal Kalman filter.
+"""Linear regression with an independent Gaussian per weight, updated exactly: a diagonal Kalman filter.
 
-A label is y = sum x_i w_i + noise of variance s. Every weight is N(mu_i, s v_i), independent of the others: v_i counts
-in units of the noise. An example (x, y) of weight c has the mean m = sum x_i mu_i, which is off by e = y - m, and the
-variance s q, q = sum x_i^2 v_i. Conditioning the weights on it is exact, as all is Gaussian; of the result each weight
-keeps its own mean and variance:
+A label is y = sum x_i w_i + noise of variance s. Every weight is N(mu_i, s v_i), independent of the others: v_i is in
+units of the noise variance. The score of an example (x, y) of weight c has the mean m = sum x_i mu_i, with the error
+e = y - m, and the variance s q, q = sum x_i^2 v_i. Everything is Gaussian, so that conditioning the weights on the
+label is exact; each weight then keeps its own marginal mean and variance:
 
     mu_i += x_i v_i dm                          dm = c e / (1 + c q)
     v_i  -= (x_i v_i)^2 dv                      dv = c / (1 + c q)
 
-Kept are precisions, which gain x^2 dv / (1 - x^2 v dv). None of this depends on s, and so s can be learned beside it.
+Precisions are stored, and gain x^2 dv / (1 - x^2 v dv). None of this depends on s, so that s can be learned as well.
 With `noise_variance=None` it is
 
     s = sum c e^2 / (1 + c q) / sum c
 
-which for weights whose correlations are kept would be exact for a conjugate (normal-inverse-gamma) prior; it starts
-from 1 with next to no strength. Then also prior variances are in units of s, and labels of any scale are learned alike.
-A known `noise_variance` makes them plain variances.
+which would be exact under a conjugate (normal-inverse-gamma) prior if the covariances of the weights were kept; it
+starts from 1 with next to no strength. Prior variances are then in units of s as well, and the scale of the labels does
+not matter. With a given `noise_variance` they are plain variances.
 
-What is answered is the mean cut to the range of the labels so far (`bounded`): features in odd units can make of each
-row all that is known, and of the next one anything. On one of fifteen sets the squared loss was 1.35 times the variance
-of the labels, and is .78 with that; of the weights nothing changes.
+The prediction is the mean, clipped to the range of the labels so far (`bounded`): with badly scaled features a model
+can fit every past row and still predict any number for the next. On one of fifteen data sets the squared loss was 1.35
+times the variance of the labels, and is .78 with clipping; the weights are not affected.
 
-The intercept is an ordinary weight, outside the vectors and in float64, as labels may lie far from 0. Merging adds
-natural parameters and sums. Float32 state is rounded so that it is right on average, as in `marginal`.
+The intercept is an ordinary weight, but is kept apart from the vectors in float64, as labels may lie far from 0.
+Merging adds natural parameters and sums. Float32 state is rounded so that it is right on average, as in `marginal`.
 
 Paper: none; Kalman, A new approach to linear filtering and prediction problems, 1960.
 """
@@ -60,9 +60,9 @@ RECORD = Record(
     paper="none: Kalman 1960, diagonal",
 )  # fmt: skip
 
-# The noise variance starts from 1, as if this number of examples had said it.
+# The initial noise variance of 1 counts as much as this number of examples.
 START = 1e-6
-# The intercept's prior variance in units of the noise: labels may lie some hundred deviations from 0.
+# The intercept's prior variance, in units of the noise: labels may lie some hundred standard deviations from 0.
 WIDE = 1e6
 
 
@@ -70,14 +70,15 @@ class Gaussian(DiagonalGaussian):
     """Gaussian linear regression with a diagonal posterior, for huge sparse problems.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature, in units of a noise variance that is learned.
-        noise_variance: how far labels scatter around their means; None learns it.
-        bounded: whether to answer with no number beyond the labels so far.
-        intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
-        intercept_variance: its prior variance; max(1e6, prior_variance) if not given, in units of the noise variance.
-        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+        n_features: number of weights; feature indices start at 0.
+        prior_mean: prior mean of the weights; a number or one per feature.
+        prior_variance: prior variance of the weights; a number or one per feature, in units of the noise variance if
+            that is learned.
+        noise_variance: variance of the labels around their means; None learns it.
+        bounded: whether to clip predictions to the range of the labels so far.
+        intercept: whether to add a weight whose feature is always 1 (prior mean 0).
+        intercept_variance: its prior variance; by default max(1e6, prior_variance) in units of the noise variance.
+        dtype: type of the state, "float32" or "float64". The intercept is always kept in float64.
 
     >>> from bayou import Batch
     >>> learner = Gaussian(n_features=10)
@@ -117,7 +118,7 @@ class Gaussian(DiagonalGaussian):
 
     @property
     def noise(self) -> float:
-        """The noise variance, as it is known or learned so far."""
+        """The noise variance, as given or as learned so far."""
         if self._parameters["noise_variance"] is not None:
             return self._unit
         squares, weight = self._noise_sums
@@ -159,7 +160,7 @@ class Gaussian(DiagonalGaussian):
 
 @kernel
 def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, score_mean, score_variance, score_noise):
-    """Predict every row, learn from those whose weight is not 0."""
+    """Predict each row, then learn from it if its weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)

@@ -1,11 +1,11 @@
-"""Marginalised Gaussian: closed-form Bayesian logistic and probit regression, one weight at a time.
+"""Marginalized Gaussian: closed-form Bayesian logistic and probit regression, one weight at a time.
 
 Every weight is N(mu_i, v_i), independent of the others. An example (x, y = +-1) with m = sum x_i mu_i and
 s2 = sum x_i^2 v_i is predicted by (8), (24), with C = pi/8 (logistic, F = S) or 1 (probit, F = Phi):
 
     P(y) = F(y m / sqrt(1 + C s2))
 
-Then each active weight is updated as if alone, all others integrated out at their old values. With
+Then each active weight is updated alone, with all others integrated out under their old posteriors. With
 s = sqrt(1 + C (s2 - x^2 v)), z0 = y m / s, tau = x^2 v / s^2, q = F'/F and k = -(log F)'':
 
     t solves t = tau q(z0 + t)                (15), (28)   mean_update="newton"
@@ -14,15 +14,15 @@ s = sqrt(1 + C (s2 - x^2 v)), z0 = y m / s, tau = x^2 v / s^2, q = F'/F and k = 
     1/v += x^2 / s^2 k(z0 + t)                (19), (31)   variance_update="laplace"
     sd *= p_t / p_+ exp(step^2 / (2 v))       (18)         variance_update="peak"; never wider than before
 
-Newton starts at the inflection t = max(0, -z0), from where it is monotone; started at 0 it can cycle forever.
-"auto" takes Taylor's step where tau <= 1 and Newton's elsewhere, where Taylor's overshoots by many standard
+Newton starts at the inflection t = max(0, -z0), from which it converges monotonically; started at 0 it can cycle
+forever. "auto" takes Taylor's step where tau <= 1 and Newton's elsewhere, where Taylor's overshoots by many standard
 deviations. An example of weight c has its log-likelihood multiplied by c: tau becomes c tau, and x^2 becomes
-c x^2. "peak" holds for c = 1; other weights take the laplace rule, with which the exact height agrees to one per
-cent, while (p_t/p_+)^c lets variances collapse.
+c x^2. "peak" applies to c = 1 only; other examples use the laplace rule, which agrees with the exact height to one
+percent, while (p_t/p_+)^c lets variances collapse.
 
 After some 10^6 examples a weight's steps are smaller than the last place of a float32. Rounded to nearest, the small
-steps of the frequent label would all be lost and the mean would drift away by hundreds of standard deviations, so
-float32 state is rounded up or down by a sequence that is right on average, keyed by (example number, feature).
+steps of the frequent label would all be lost and the mean would drift by hundreds of standard deviations, so float32
+state is rounded up or down by a sequence that is right on average, keyed by (example number, feature).
 
 `temper` = (ku, kp) multiplies C s2 when updating and when predicting; `memory` = gamma widens each weight at each
 use, 1/v <- max(1/v / (1 + gamma), 1/v0), so that old evidence fades.
@@ -80,22 +80,22 @@ VARIANCE_UPDATES = {"laplace": False, "peak": True}
 
 
 class Marginal(DiagonalGaussian, LocationStrengthMixin):
-    """Marginalised Gaussian learner (Algorithm 1).
+    """Marginalized Gaussian learner (Algorithm 1).
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
+        n_features: number of weights; feature indices start at 0.
         link: "logistic" or "probit".
         mean_update: "auto", "taylor" or "newton".
         variance_update: "laplace" or "peak".
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature. It should be of the size of the weights'
-            own spread: the algorithm is sensitive to it.
-        temper: (ku, kp), how much of the uncertainty to believe when updating and when predicting.
-        memory: gamma >= 0; 0 never forgets.
+        prior_mean: prior mean of the weights; a number or one per feature.
+        prior_variance: prior variance of the weights; a number or one per feature. It should match the actual spread of
+            the weights: the algorithm is sensitive to it.
+        temper: (ku, kp), factors of the score's variance when updating and when predicting.
+        memory: gamma >= 0, the rate of forgetting; 0 never forgets.
         predictive: "closed" is (8); "quadrature" integrates the link over the score.
-        intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
-        intercept_variance: its prior variance; max(3, prior_variance) if not given.
-        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+        intercept: whether to add a weight whose feature is always 1 (prior mean 0).
+        intercept_variance: its prior variance; by default max(3, prior_variance).
+        dtype: type of the state, "float32" or "float64". The intercept is always kept in float64.
 
     >>> from bayou import Batch
     >>> learner = Marginal(n_features=10, prior_variance=1.0)
@@ -172,7 +172,7 @@ class Marginal(DiagonalGaussian, LocationStrengthMixin):
 
 @kernel(forceinline=True)
 def _calm_step(x, xv, s2, label_score, c, spread):
-    """The mean's update by (17), where x^2 v and c x^2 v are at most 1: (step of the mean / y, exp(z0), t, c x^2/s^2).
+    """Return (step of the mean / y, exp(z0), t, c x^2/s^2) by (17), for x^2 v and c x^2 v of at most 1.
 
     With r = 1/s, u = tau/c, e = exp(z0): t = c u (1+e) / ((1+e)^2 + c u e).
     """
@@ -188,7 +188,10 @@ def _calm_step(x, xv, s2, label_score, c, spread):
 
 @kernel(forceinline=True)
 def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
-    """The same for any tau: Newton (15) where c tau > newton_above, Taylor (17) elsewhere; or exp(z0 + t) and t = 0."""
+    """Return the result of `_calm_step` for any tau, by Newton (15) where c tau > newton_above, else by Taylor (17).
+
+    If any lane takes Newton's steps, exp(z0 + t) and t = 0 may be returned in place of exp(z0) and t.
+    """
     own = x * xv
     r2 = 1.0 / (max(s2 - own, 0.0) * spread + 1.0)
     r = sqrt(r2)
@@ -203,14 +206,14 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
         turn = where_above(tau, newton_above, fill(x, 0.0), u * h)
         e, h = where_above(tau, newton_above, p / q, e), where_above(tau, newton_above, q * c, h)
         return xv * r * h, e, turn, (c * x) * (x * r2)
-    if any_above(tau, newton_above):  # the same root, by the steps that give these rows the bits they always had
+    if any_above(tau, newton_above):  # the same root, by steps that keep results bit for bit
         t = max(power * -LN2, 0.0)
         for _ in range(MAX_ITERATIONS):
             e = exp2(power + t * LOG2E)
             q = 1.0 / (e + 1.0)
             step = (t - tau * q) / (tau * (q * (e * q)) + 1.0)
             before, t = t, max(t - step, 0.0)
-            # What stands still in its type has arrived, whatever is left of its step.
+            # A value that no longer changes in its type has converged, whatever the remaining step.
             if not any_above(magnitude(step) - t * 1e-15, 0.0) or not any_above(magnitude(t - before), 0.0):
                 break
         h = where_above(tau, newton_above, t / u, h)
@@ -219,20 +222,20 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
 
 @kernel
 def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, score_variance):
-    """Logistic with the laplace update: predict every row, learn from those whose weight is not 0.
+    """Predict each row, then learn from it if its weight is not 0: the logistic link with the laplace update.
 
-    A row is laid out in vectors of LANES slots; slot 0 is the intercept, and slots behind the last feature have x = 0:
+    A row is laid out in vectors of LANES slots; slot 0 is the intercept, and slots after the last feature have x = 0:
 
         slot            0           1          2         ...   size
-        row.features    spare       feature    feature         spare    where to scatter to
+        row.features    spare       feature    feature         spare    state rows to scatter to
         row.xs          1 or 0      x          x               0        values
-        row.means       intercept   moved      moved           -        means, less those of the prior
-        row.gains       intercept   gained     gained          -        precisions, less those of the prior
+        row.means       intercept   moved      moved           -        means, minus the prior means
+        row.gains       intercept   gained     gained          -        precisions, minus the prior precisions
         row.xvs         x v         x v        x v             0        values times variances
-        steps, turns, odds, pulls                                       what the first loop hands to the second
+        steps, turns, odds, pulls                                       passed from the first loop to the second
 
-    Phases of a row: read and predict (`read_row`), find the steps, apply them. The weights of a row some way ahead are
-    prefetched in the meantime.
+    Phases of a row: read and predict (`read_row`), compute the steps, apply them. Meanwhile the weights of a later row
+    are prefetched.
     """
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
@@ -249,7 +252,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     low, high = POWERS_32 if state.itemsize == 4 else POWERS_64
     margin = 1.01 * math.sqrt(1 + spread)
     low, high = dtype(low / margin), dtype(high / margin)
-    # Up to here Taylor's step is right and small enough for _calm_step.
+    # Up to this tau Taylor's step is accurate and small enough for _calm_step.
     calm = min(newton_above, 1.0)
     for n in range(examples.indptr.size - 1):
         # Phase 1: gather the weights of the row, and predict.
@@ -264,12 +267,12 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
         bound = math.sqrt(dtype(1) + spread * variance)
         calm_score = min(max(label_score, low * bound), high * bound)
         heavy = max(c, dtype(1))
-        # Phase 2: the step of each mean, (15) or (17), and what (19) needs.
+        # Phase 2: compute the step of each mean, (15) or (17), and the terms that (19) needs.
         for k in range(0, size, LANES):
             if ahead >= 0:
                 prefetch_pairs(state, examples.indices, ahead + k)
             x, xv = load(row.xs, k), load(row.xvs, k)
-            # tau <= c x^2 v: most rows need not look closer
+            # tau <= c x^2 v: most rows need no closer look
             if any_above(heavy * (x * xv), calm):
                 step, e, t, pull = _careful_step(x, xv, variance, label_score, c, spread, newton_above)
                 moved = load(row.means, k)
@@ -282,8 +285,8 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
             store(odds, k, e)
             store(turns, k, t)
             store(pulls, k, pull)
-        # Phase 3: add steps and precision to the state. A loop of its own, because two short chains of operations
-        # overlap with their neighbours better than a long one.
+        # Phase 3: add steps and precision to the state. A separate loop, because two short chains of operations
+        # overlap with their neighbors better than a long one.
         for k in range(0, size, LANES):
             step = load(steps, k)
             e = load(odds, k) * exp_unit(load(turns, k))
@@ -319,7 +322,7 @@ def _stream_row(
     newton_above,
     example,
 ):
-    """`_stream` for one row, and its probability: a call with few arrays, each of which takes a while to hand over."""
+    """Run `_stream` on one row and return its probability. Takes few arrays, as passing each one costs time."""
     indptr = np.array([0, size])
     signs = np.full(1, sign, state.dtype)
     weights = np.full(1, weight, state.dtype)
@@ -335,7 +338,7 @@ def _stream_row(
 
 @kernel(forceinline=True)
 def _shift(link, z0, tau, newton_above):
-    """t / tau of (15), (17), (28), (30)."""
+    """Return t / tau of (15), (17), (28), (30)."""
     q, k = link_slope_and_curvature(link, z0)
     h = q / (tau * k + 1.0)
     if any_above(tau, newton_above):
@@ -352,14 +355,14 @@ def _shift(link, z0, tau, newton_above):
 
 @kernel
 def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, example, score_mean, score_variance):
-    """Any link and update, in float64 whatever the state's type: the equations of the module's docstring as they stand.
+    """Predict and learn for any link and update, in float64, directly by the equations of the module docstring.
 
-    A row is laid out as in `_stream`; for each of its slots, between the phases:
+    A row is laid out as in `_stream`; between the phases each slot also has
 
         rs       1/s           scores   z0             taus    tau
-        shifts   t / tau       mores    the precision to be gained, or for `peak` first log p_+
+        shifts   t / tau       mores    the precision gain, or for `peak` first log p_+
 
-    `peak` takes the logarithms of two nearly equal heights, of which float32 would leave nothing.
+    `peak` subtracts the logarithms of two nearly equal heights, which would cancel completely in float32.
     """
     state, intercept = beliefs.state, beliefs.intercept
     row = row_scratch(examples.longest, beliefs, np.float64)
@@ -377,8 +380,8 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             continue
         example += np.uint64(1)
         side = links.of_label(link, sign)
-        # Phase 1: s, z0 and tau. Several loops: short chains of operations overlap with their neighbours, a long one
-        # with none.
+        # Phase 1: compute s, z0 and tau. Several loops: short chains of operations overlap with their neighbors, a long
+        # one does not.
         for k in range(0, size, LANES):
             own = load(row.xs, k) * load(row.xvs, k)
             r2 = 1.0 / (max(variance - own, 0.0) * (spread * temper) + 1.0)
@@ -386,12 +389,12 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             store(rs, k, r)
             store(scores, k, r * (sign * mean))
             store(taus, k, c * (own * r2))
-        # Phase 2: t of the mean's update.
+        # Phase 2: compute t of the mean's update.
         for k in range(0, size, LANES):
             if ahead >= 0:
                 prefetch_pairs(state, examples.indices, ahead + k)
             store(shifts, k, _shift(side, load(scores, k), load(taus, k), newton_above))
-        # Phase 3: the precision that each weight gains.
+        # Phase 3: compute the precision gain of each weight.
         if peak and c == 1.0:
             for k in range(0, size, LANES):
                 store(mores, k, link_log_cdf(side, load(scores, k) / sqrt(load(taus, k) * spread + 1.0)))
@@ -401,7 +404,7 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
                 store(mores, k, (after - load(mores, k)) * 2.0 - tau * h * h)
             for k in range(0, size, LANES):
                 x = load(row.xs, k)
-                # 1/v; any number where x is 0, and nothing narrows
+                # 1/v; any number where x is 0, as the variance does not change there
                 precision = where_above(magnitude(x), 0.0, x / load(row.xvs, k), fill(x, 1.0))
                 store(mores, k, precision * expm1(max(load(mores, k), 0.0)))  # (18)
         else:

@@ -1,36 +1,38 @@
-"""Moment matching (assumed density filtering): the Gaussian with the mean and variance of the exact posterior.
+"""Moment matching (assumed density filtering): Gaussians with the mean and variance of the exact posterior.
 
 Every weight is N(mu_i, v_i), independent of the others. An example (x, y = +-1) has the score N(m, s2) with
-m = sum x_i mu_i and s2 = sum x_i^2 v_i, and the label the chance Z = E[F(y score)]. The posterior of each weight has
+m = sum x_i mu_i and s2 = sum x_i^2 v_i, and its label the probability Z = E[F(y score)]. Each weight's posterior has
 
     mean mu_i + x_i v_i dm           dm = d log Z / dm
     variance v_i + (x_i v_i)^2 dv    dv = d^2 log Z / dm^2 <= 0
 
-so that one integral over the score serves all weights, and their update is linear in x_i v_i. Kept are precisions,
-which gain x^2 |dv| / (1 - h), h = x^2 v |dv| < 1.
+so that one integral over the score serves all weights, and their update is linear in x_i v_i. Precisions are stored,
+and gain x^2 |dv| / (1 - h), h = x^2 v |dv| < 1.
 
     expectation="probit"   Z = Phi(t), t = y m / sqrt(b2 + s2): dm = y R(t) / sqrt(b2 + s2), R = Phi'/Phi, and
                            dv = -R(t) (t + R(t)) / (b2 + s2). Exact for link="probit", where b2 = 1. With
-                           link="logistic" it stands for the sigmoid: b2 = 8/pi gives both one slope at 0.
+                           link="logistic" it approximates the sigmoid: b2 = 8/pi gives both the same slope at 0.
     expectation="exact"    the sigmoid itself. S is a mixture of normals, S(a) = E[Phi(a / sqrt(V))] (Andrews and
                            Mallows 1974), so that Z = E[Phi(y m / sqrt(V + s2))] for any s2, with derivatives in
                            closed form. V, whose root is twice Kolmogorov's variable, is integrated by 16 Gauss
-                           nodes in log V: right to 1e-8, where Gauss-Hermite nodes fail as soon as the score is
+                           nodes in log V: accurate to 1e-8, where Gauss-Hermite nodes fail as soon as the score is
                            wide and S falls between them.
 
-Float32 state looks dm and dv up: they are smooth functions of y m and s2, cut into cells with cubic polynomials in each
-(`_table`), right to 3e-5 where nearly all scores are and to 4e-4 at the edge. Beyond it, and with float64 state, the
-integral is taken as above.
+With float32 state dm and dv are looked up: they are smooth functions of y m and s2, approximated by cubic polynomials
+in each cell of a grid (`_table`), accurate to 3e-5 where nearly all scores are and to 4e-4 at the edge. Beyond it, and
+with float64 state, the integral is taken as above.
 
-S(a) = e^a S(-a), and a normal density times e^a is one again: F(m) = E_m[S] = e^(m + s2/2) F(-m - s2). With this and
-F(m) = 1 - F(-m) every integral is taken at a point >= -s2/2, where nothing vanishes or cancels.
+S(a) = e^a S(-a), and a normal density times e^a is again a normal density up to a factor:
+F(m) = E_m[S] = e^(m + s2/2) F(-m - s2). With this and F(m) = 1 - F(-m) every integral is taken at a point >= -s2/2,
+where nothing vanishes or cancels.
 
 Predictions are (8), (24) of the paper, or the integral of the link (`predictive`).
 
-An example of weight c <= 1 multiplies dm and dv by c. Of a heavier one the first unit counts as above and leaves the
-score at N(m1, s1); the rest, which leaves little but a Gaussian, is taken at its mode: with F'/F = q, -(log F)'' = k,
+For an example of weight c <= 1, dm and dv are multiplied by c. For a heavier one the first unit is learned as above and
+leaves the score at N(m1, s1); the posterior given the rest is nearly Gaussian and is approximated at its mode: with
+F'/F = q, -(log F)'' = k,
 
-    t = s1 (c - 1) q(y m1 + t)       the score moves on by y t       1/s1 += (c - 1) k(y m1 + t)
+    t = s1 (c - 1) q(y m1 + t)       the score moves by another y t       1/s1 += (c - 1) k(y m1 + t)
 
 Merging adds natural parameters. Float32 state is rounded so that it is right on average, as in `marginal`.
 
@@ -73,23 +75,23 @@ RECORD = Record(
 )  # fmt: skip
 
 EXPECTATIONS = {"exact": False, "probit": True}
-# A score of more than this variance is looked at more closely.
+# Scores of a larger variance need the more careful formula in `_log_slopes`.
 WIDE = 20.0
-# The table's cells: halves of y m, which must be nearer to 0 than this, and quarters of every octave of 1 + s2.
+# The table's cells: halves of y m, where |y m| < NEAR, and quarters of every octave of 1 + s2.
 NEAR, MEAN_CELLS = 12.0, 48
 OCTAVES, QUARTERS = 6, 4
 NARROW = 2.0**OCTAVES - 1.0
-# Seen from a score as wide as this, S is a step.
+# For scores of at least this variance, S is a step function.
 STEP_FROM = 1e12
-# No example takes more than this share of a score's variance: what is left would be rounding noise.
+# The fraction of a score's variance that is left after an example is at least this; less would be rounding noise.
 LEAST_LEFT = 1e-9
 
 
 def _mixture(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Variances and shares of the normals whose mixture is the logistic distribution, by a Gauss rule in log V.
+    """Return variances and shares of normals that mix to the logistic distribution, by a Gauss rule in log V.
 
-    The density of V = 4 K^2, K Kolmogorov's, is summed by either of its two series, where that converges at once. On a
-    fine grid of log V the rule's recurrence is found by Lanczos' steps, and from it nodes and weights (Golub, Welsch).
+    The density of V = 4 K^2, K Kolmogorov's variable, is computed by the faster converging of its two series. Lanczos
+    steps on a fine grid of log V give the recurrence of the rule, and that gives nodes and weights (Golub, Welsch).
     """
     log_v = np.linspace(math.log(0.05), math.log(220.0), 500)
     x = np.exp(0.5 * log_v) / 2.0
@@ -118,11 +120,11 @@ DENSITIES = SHARES / math.sqrt(2.0 * math.pi)
 
 
 def _mills(x: np.ndarray) -> np.ndarray:
-    """Phi(-x) / phi(x)."""
+    """Return Phi(-x) / phi(x)."""
     return math.sqrt(math.pi / 2.0) * erfcx(x * math.sqrt(0.5))
 
 
-# (x + BEND) mills(x) is a polynomial of t = (x - BEND)/(x + BEND), which is in [-1, 1), to 1e-14.
+# (x + BEND) mills(x) as a polynomial of t = (x - BEND)/(x + BEND), which is in [-1, 1): accurate to 1e-14.
 BEND = 4.0
 MILLS = tuple(
     float(c)
@@ -136,11 +138,12 @@ MILLS = tuple(
 
 @cache
 def _table() -> np.ndarray:
-    """Of every cell the coefficients of slope and fall, d log F/dm and -d^2 log F/dm^2 of F(m) = E[S(score)].
+    """Return the polynomial coefficients of slope and fall in every cell of the grid over m and s2, as a flat array.
 
-    Eight numbers for each power of the place in the cell along s2: four of slope, four of fall, by power of the place
-    along m. The polynomials meet both functions at 4 x 4 Chebyshev points of the cell, where they are integrated by
-    the trapezoidal rule, which converges exponentially.
+    Slope and fall are d log F/dm and -d^2 log F/dm^2 of F(m) = E[S(score)]. For each power of the position in the cell
+    along s2 there are eight numbers: four of slope, four of fall, by power of the position along m. The polynomials
+    interpolate both functions at 4 x 4 Chebyshev points of the cell, where they are integrated by the trapezoidal rule,
+    which converges exponentially.
     """
     points = 0.5 + 0.5 * np.cos((np.arange(4) + 0.5) * (math.pi / 4.0))
     low = np.concatenate([2.0**octave * (1.0 + np.arange(QUARTERS) / QUARTERS) for octave in range(OCTAVES)])
@@ -161,11 +164,11 @@ def _table() -> np.ndarray:
 
 
 class Moment(DiagonalGaussian, LocationStrengthMixin):
-    """Moment-matching learner (ADF; one-pass EP). Its prior, intercept and dtype are given as `Marginal`'s are.
+    """Moment-matching learner (ADF; one-pass EP). Prior, intercept and dtype are as in `Marginal`.
 
     Args:
         link: "logistic" or "probit".
-        expectation: "exact" matches the moments under the link itself, "probit" under a probit in its place.
+        expectation: "exact" matches the moments under the link itself, "probit" under a probit that approximates it.
         predictive: "closed" is (8); "quadrature" integrates the link over the score.
 
     >>> from bayou import Batch
@@ -203,7 +206,7 @@ class Moment(DiagonalGaussian, LocationStrengthMixin):
 
 @kernel(forceinline=True)
 def _mills_of(x):
-    """_mills(x) in every lane."""
+    """Return _mills(x) in every lane."""
     inverse = 1.0 / (x + BEND)
     t = inverse * (-2.0 * BEND) + 1.0
     t2 = t * t
@@ -218,10 +221,10 @@ def _mills_of(x):
 
 @kernel(forceinline=True)
 def _normal(at, s2, variances, densities, near, far):
-    """For each normal of the mixture: 1/sd^2 = 1/(V + s2), 1/sd, z = at/sd, its share of phi(z), Phi(-|z|)/phi(z).
+    """Return 1/sd^2 = 1/(V + s2), 1/sd, z = at/sd, share times phi(z), and Phi(-|z|)/phi(z) of each normal mixed.
 
-    phi(z) comes as e^-(near + far (WIDEST - V)) / sd^2: near = at^2/2 says it as it is, far = at^2 / 2(WIDEST + s2)
-    divides it by the largest of all.
+    phi(z) is computed as e^-((near + far (WIDEST - V)) / sd^2): near = at^2/2 and far = 0 give phi itself, near = 0 and
+    far = at^2 / 2(WIDEST + s2) give it divided by the largest of all normals.
     """
     inverse = 1.0 / (variances + s2)
     root = sqrt(inverse)
@@ -232,7 +235,7 @@ def _normal(at, s2, variances, densities, near, far):
 
 @kernel(forceinline=True)
 def _hazard(z, mills):
-    """R = 1/mills, the hazard at -|z|, and R (R - |z|), which nears 1 like 1 - 1/z^2 + 6/z^4."""
+    """Return R = 1/mills, the hazard at -|z|, and R (R - |z|), which approaches 1 like 1 - 1/z^2 + 6/z^4."""
     x = magnitude(z)
     hazard = 1.0 / mills
     small = 1.0 / (x * x)
@@ -241,7 +244,7 @@ def _hazard(z, mills):
 
 @kernel(forceinline=True)
 def _log_slopes(m, s2, v0, v1, d0, d1):
-    """d log F/dm and -d^2 log F/dm^2 of F(m) = E[S(score)], score ~ N(m, s2), in the arithmetic of the vectors."""
+    """Return d log F/dm and -d^2 log F/dm^2 of F(m) = E[S(score)], score ~ N(m, s2), in the type of the vectors."""
     half = 0.5 * s2
     left = m < -half
     point = -m - s2 if left else m
@@ -257,8 +260,8 @@ def _log_slopes(m, s2, v0, v1, d0, d1):
     chance = chance if at < 0.0 else 1.0 - chance
     slope = total(p0 * r0 + p1 * r1) / chance
     fall = slope * slope + total(p0 * z0 * i0 + p1 * z1 * i1) / chance
-    # Left of 0 these two cancel, all the more the wider the score. There: the mean of each normal's own fall, less the
-    # variance of their slopes. Which side a score is on is hard to guess, so that a branch for all would be dear.
+    # Left of 0 these two terms cancel, the more the wider the score. There `fall` is the mean of each normal's own
+    # fall, minus the variance of their slopes. The sign of `at` is unpredictable: branching always would be slow.
     if at < 0.0 and s2 > WIDE:
         h0, g0 = _hazard(z0, m0)
         h1, g1 = _hazard(z1, m1)
@@ -275,8 +278,8 @@ def _log_slopes(m, s2, v0, v1, d0, d1):
 
 @kernel(forceinline=True)
 def _looked_up(table, m, s2):
-    """The same out of the table."""
-    bits = float_bits(1.0 + s2)  # the exponent and the first two binary places tell the cell
+    """Return the result of `_log_slopes` for (m, s2), interpolated from the table."""
+    bits = float_bits(1.0 + s2)  # the exponent and the first two bits of the fraction give the cell
     across = (bits >> 50) - 4092
     u = np.float32((bits & ((1 << 50) - 1)) * 2.0**-50)
     place = (m + NEAR) * (MEAN_CELLS / (2.0 * NEAR))
@@ -292,7 +295,7 @@ def _looked_up(table, m, s2):
 
 @kernel
 def _step_slopes(m, s2):
-    """The same where S is a step, so that F(m) = Phi(m/sd); S = e^a left of 0 does not let it be steeper than 1."""
+    """Return the result of `_log_slopes` where S is a step: F(m) = Phi(m/sd), with a slope of at most 1."""
     sd = math.sqrt(s2)
     slope, fall = links.slope_and_curvature(links.PROBIT, m / sd)
     return min(slope / sd, 1.0), fall / s2
@@ -300,7 +303,7 @@ def _step_slopes(m, s2):
 
 @kernel
 def _probit_slopes(m, s2, noise):
-    """d log Z/dm and -d^2 log Z/dm^2 of Z = Phi(m / sqrt(noise + s2))."""
+    """Return d log Z/dm and -d^2 log Z/dm^2 of Z = Phi(m / sqrt(noise + s2))."""
     spread = noise + s2
     slope, fall = links.slope_and_curvature(links.PROBIT, m / math.sqrt(spread))
     return slope / math.sqrt(spread), fall / spread
@@ -308,9 +311,11 @@ def _probit_slopes(m, s2, noise):
 
 @kernel
 def _weighted(m, s2, c, slope, fall, link, noise):
-    """dm, -dv and what is left of the score's variance after c units of evidence, of which `slope` and `fall` are one.
+    """Return dm, -dv and the remaining fraction of the score's variance for an example of weight c.
 
-    noise: of the probit that stands for the link; 1 for none.
+    Args:
+        slope, fall: dm and -dv of an example of weight 1.
+        noise: variance of the probit that approximates the link; 1 for none.
     """
     if c <= 1.0:
         return c * slope, c * fall, max(1.0 - c * (s2 * fall), LEAST_LEFT)
@@ -326,7 +331,7 @@ def _weighted(m, s2, c, slope, fall, link, noise):
 
 @kernel
 def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0."""
+    """Predict each row, then learn from it if its weight is not 0."""
     state = beliefs.state
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)

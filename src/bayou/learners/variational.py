@@ -1,31 +1,31 @@
-"""Variational Bayes, one weight at a time: the Gaussian nearest to each weight's marginal posterior.
+"""Variational Bayes, one weight at a time: the Gaussian closest to each weight's marginal posterior.
 
 Every weight is N(mu_i, v_i), independent of the others. An example (x, y = +-1) of weight c has m = sum x_i mu_i and
-s2 = sum x_i^2 v_i. With all other weights integrated out at their old beliefs as in `marginal`, s^2 = 1 + C8 (s2 - x^2
-v), C8 = pi/8, the new belief N(mu + y a sd sign(x), (r sd)^2), sd = sqrt(v), is the one that minimises the divergence
-(49). In units of the old sd, with z0 = y m / s and k = |x| sd / s, that is
+s2 = sum x_i^2 v_i. With all other weights integrated out under their old posteriors as in `marginal`, s^2 = 1 + C8 (s2
+- x^2 v), C8 = pi/8, the new posterior N(mu + y a sd sign(x), (r sd)^2), sd = sqrt(v), minimizes the divergence (49). In
+units of the old sd, with z0 = y m / s and k = |x| sd / s, that is
 
     J(a, r) = a^2/2 + r^2/2 - log r + c E[log(1 + e^-(z0 + k (a + r U)))],    U ~ N(0, 1)
 
 a convex function, of which (52) is the gradient and (53) the matrix of second derivatives. The expectation is taken
 
     expectation="quadrature"     at n_points Gauss-Hermite nodes, 8 by default
-    expectation="monte-carlo"    at n_points normal draws, fresh for each weight and example: the paper's VB-100 and
+    expectation="monte-carlo"    at n_points normal draws, new for each weight and example: the paper's VB-100 and
                                  VB-1000. A draw is one of 2^16 equally likely normal quantiles, chosen by bits of a
-                                 hash of (seed, example number, feature, sample). One set of draws for all examples
-                                 would bias variances forever.
+                                 hash of (seed, example number, feature, sample). Using the same draws for all examples
+                                 would bias variances permanently.
 
-    mean_update="newton"   Newton's steps (54) in both. They set out from the Laplace approximation and are cut in two
-                           where they overshoot, and never take r below a tenth: undamped, (54) drives r below 0.
-    mean_update="taylor"   q = S(-z) of each node is replaced by its tangent at the old belief, as in (17). What is
-                           left of (52) is linear in a and a quadratic in r with one positive root: no steps.
+    mean_update="newton"   Newton's steps (54) in both a and r. They start from the Laplace approximation, are halved
+                           where they overshoot, and never take r below a tenth of it: undamped, (54) drives r below 0.
+    mean_update="taylor"   q = S(-z) of each node is replaced by its tangent at the old posterior, as in (17). Then
+                           (52) is linear in a and quadratic in r with one positive root: no iterations.
 
 With sums over the nodes u_j of weight w_j, q_j = S(-z_j), S_n = sum w u^n q and P_n = sum w u^n q (1 - q):
 
     gradient   a - c k S_0,   r - 1/r - c k S_1       second derivatives   1 + c k^2 P_0,  c k^2 P_1,
                                                                            1 + 1/r^2 + c k^2 P_2
 
-Draws are noisy: they may also widen a belief, but never beyond the prior. Quadrature never widens.
+Draws are noisy: they may also increase a variance, but never beyond the prior's. Quadrature never does.
 Predictions are (8), or the integral of the sigmoid (`predictive`). Merging adds natural parameters.
 
 Paper: marginal-gaussian, appendix D.3.
@@ -62,16 +62,16 @@ EXPECTATIONS = {"quadrature": False, "monte-carlo": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}
 POINTS = {"quadrature": 8, "monte-carlo": 100}
 MOST_POINTS = {"quadrature": 128, "monte-carlo": 1 << 20}
-# A convex function of two variables takes a few steps; more can only mean rounding noise.
+# A convex function of two variables takes a few steps; many more would be due to rounding noise.
 MAX_ITERATIONS = 60
-# The intercept's draws are those of a feature that no batch can have.
+# The intercept's draws use a feature index that no batch can contain.
 INTERCEPT_KEY = np.uint64(2**63)
-# Seen from a belief this much wider than the sigmoid, it is a step, and more would only overflow.
+# For a posterior this much wider than the sigmoid, the sigmoid is a step; larger widths would only overflow.
 WIDEST = 1e8
 
 
 def _quantiles() -> np.ndarray:
-    """2^16 equally likely normal quantiles, of variance 1."""
+    """Return 2^16 equally likely normal quantiles, scaled to variance 1."""
     from scipy.special import ndtri
 
     half = ndtri((np.arange(2**15) + 0.5) / 2**16)
@@ -80,25 +80,25 @@ def _quantiles() -> np.ndarray:
 
 
 class Points(NamedTuple):
-    """Where expectations are taken."""
+    """Nodes, or draws, at which expectations are evaluated."""
 
     nodes: np.ndarray
     node_weights: np.ndarray
-    draws: bool  # whether the nodes are drawn afresh for each weight
-    table: np.ndarray  # of the quantiles that draws are taken from
+    draws: bool  # whether the nodes are drawn anew for each weight and example
+    table: np.ndarray  # the quantiles that draws are taken from
     seed: np.uint64
-    n_points: int  # the rest of the nodes is padding
+    n_points: int  # number of nodes; the rest of `nodes` is padding
 
 
 class Variational(DiagonalGaussian, LocationStrengthMixin):
-    """Marginalised variational Bayes for logistic regression. Its prior, intercept and dtype are as `Marginal`'s are.
+    """Marginalized variational Bayes for logistic regression. Prior, intercept and dtype are as in `Marginal`.
 
     Args:
         expectation: "quadrature" or "monte-carlo".
-        n_points: nodes or draws for each weight and example; 8 nodes or 100 draws if not given.
-        mean_update: "newton" minimises the divergence, "taylor" takes one step in closed form.
+        n_points: number of nodes or draws for each weight and example; 8 nodes or 100 draws by default.
+        mean_update: "newton" minimizes the divergence, "taylor" takes one step in closed form.
         predictive: "closed" is (8); "quadrature" integrates the sigmoid over the score.
-        seed: of the draws.
+        seed: seed of the draws.
 
     >>> from bayou import Batch
     >>> learner = Variational(n_features=10, prior_variance=1.0)
@@ -131,7 +131,7 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
         seed = whole_number("seed", seed, 0, 2**64 - 1)
         super().__init__(*weights, **rules, predictive=predictive, seed=seed)
         self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
-        # Nodes and their weights, padded to whole vectors with nodes of no weight.
+        # Nodes and their weights, padded to whole vectors with nodes of weight 0.
         self._nodes, self._node_weights = np.zeros((2, padded(n_points)))
         if self._draws:
             self._node_weights[:n_points] = 1.0 / n_points
@@ -142,7 +142,7 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
             self._table = np.zeros(1)
 
     def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
-        nodes = self._nodes.copy()  # draws are written into it, and snapshots may predict at the same time
+        nodes = self._nodes.copy()  # draws are written to it, and snapshots may predict at the same time
         seed, n_points = np.uint64(self._parameters["seed"]), self._parameters["n_points"]
         points = Points(nodes, self._node_weights, self._draws, self._table, seed, n_points)
         _stream(examples, self._beliefs(), points, self._taylor, np.uint64(self._examples), mean, variance)
@@ -152,7 +152,7 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
         return bool(self._draws)
 
     def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
-        # What was learned by draws may know less than its base did, but not nothing of what the base had met.
+        # Learning by draws may lower a precision below the base's, but cannot reset a weight that the base had learned.
         for name, before in base._arrays().items() if base is not None and self._draws else ():
             known = np.all([learner._arrays()[name].any(axis=1) for learner in (self, *others)], axis=0)
             if (before.any(axis=1) & ~known).any():
@@ -162,7 +162,7 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
 
 @inlined
 def _draw(table, seed, example, feature, count, nodes):
-    """Fill nodes[:count] with fresh normal draws: four to a hash, 16 bits each."""
+    """Fill nodes[:count] with new normal draws: four per hash, 16 bits each."""
     key = mix(seed + GOLDEN)
     key = mix(key ^ (example + GOLDEN))
     key = mix(key ^ (np.uint64(feature) + GOLDEN))
@@ -181,7 +181,7 @@ def _draw(table, seed, example, feature, count, nodes):
 
 @inlined
 def _sums(z, width, nodes, node_weights):
-    """S_0, S_1, P_0, P_1, P_2 of the nodes at margins z + width u."""
+    """Return S_0, S_1, P_0, P_1, P_2 of the nodes at margins z + width u."""
     s0 = s1 = p0 = p1 = p2 = fill(load(nodes, 0), 0.0)
     for j in range(0, nodes.size, LANES):
         u, w = load(nodes, j), load(node_weights, j)
@@ -201,7 +201,7 @@ def _sums(z, width, nodes, node_weights):
 
 @inlined
 def _taylor_step(z0, k, c, nodes, node_weights):
-    """(a, r) with every q replaced by its tangent at a = 0, r = 1.
+    """Return (a, r) with every q replaced by its tangent at a = 0, r = 1.
 
     a = A - B (r - 1) and r - 1/r = G - E (r - 1), so that (1 + E) r^2 - (G + E) r - 1 = 0; E >= 0 by Cauchy-Schwarz.
     """
@@ -219,10 +219,10 @@ def _taylor_step(z0, k, c, nodes, node_weights):
 
 @inlined
 def _newton_steps(z0, k, c, nodes, node_weights):
-    """(a, r) at the minimum of J, by Newton's steps; see the module's docstring.
+    """Return (a, r) at the minimum of J, by Newton's method; see the module docstring.
 
-    J is convex, so along a step its slope only grows: a step that ends where the slope is steeper than nine tenths of
-    what it was, uphill, went too far and is cut in two.
+    J is convex, so its slope only grows along a step: a step that ends where J rises more steeply than nine tenths of
+    the initial descent went too far and is halved.
     """
     ck = c * k
     ck2 = ck * k
@@ -236,7 +236,7 @@ def _newton_steps(z0, k, c, nodes, node_weights):
         determinant = h_aa * h_rr - h_ar * h_ar
         d_a, d_r = (h_ar * g_r - h_rr * g_a) / determinant, (h_ar * g_a - h_aa * g_r) / determinant
         slope = g_a * d_a + g_r * d_r  # < 0
-        # Newton's steps square the error: what a step this short leaves is rounding noise.
+        # Newton's steps square the error: after a step this short only rounding noise is left.
         if not slope < -1e-14 * (a * a + r * r):
             a, r = a + d_a, max(r + d_r, 0.1 * r)
             break
@@ -253,7 +253,7 @@ def _newton_steps(z0, k, c, nodes, node_weights):
 
 @kernel
 def _stream(examples, beliefs, points, taylor, example, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0; weights one at a time, nodes LANES at a time."""
+    """Predict each row, then learn from it if its weight is not 0; weights one at a time, nodes LANES at a time."""
     nodes, node_weights, draws = points.nodes, points.node_weights, points.draws
     row = row_scalars(examples.longest)
     for n in range(examples.indptr.size - 1):
@@ -273,10 +273,10 @@ def _stream(examples, beliefs, points, taylor, example, score_mean, score_varian
             others = max(s2 - x * x / precision, 0.0)
             s = math.sqrt(1.0 + links.C8 * others)
             width = abs(x) * sd / s
-            if width < 1e-150:  # too little of it in the score to be told apart from nothing
+            if width < 1e-150:  # its contribution to the score is negligible
                 continue
             z0 = y * m / s
-            if width > WIDEST:  # as many standard deviations from the step as before
+            if width > WIDEST:  # keep the distance to the step in standard deviations
                 z0, width = z0 * (WIDEST / width), WIDEST
             if draws:
                 key = INTERCEPT_KEY if k == 0 else np.uint64(examples.indices[examples.indptr[n] + k - 1])
@@ -285,7 +285,7 @@ def _stream(examples, beliefs, points, taylor, example, score_mean, score_varian
                 a, r = _taylor_step(z0, width, c, nodes, node_weights)
             else:
                 a, r = _newton_steps(z0, width, c, nodes, node_weights)
-            if not (abs(a) < np.inf and 0.0 < r < np.inf):  # beyond what floats can tell
+            if not (abs(a) < np.inf and 0.0 < r < np.inf):  # beyond the range of floats
                 continue
             if not draws:
                 r = min(r, 1.0)

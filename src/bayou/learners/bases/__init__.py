@@ -1,1 +1,1 @@
-"""What families of learners share; no learners themselves."""
+"""Base classes and shared parts of families of learners."""

@@ -1,7 +1,7 @@
-"""What learners of independent Gaussian weights share: prior, state, how it is shown, merged and predicted from.
+"""Base of learners with independent Gaussian weights: prior, state, inspection, merging and prediction.
 
-A state row is (how far the mean has moved from the prior's, the precision gained). All zeros is the prior, so a table
-costs no memory until it is touched. The row behind the last feature is spare: kernels pad their rows with it.
+A row of the state is (mean minus the prior mean, precision minus the prior precision). All zeros is the prior, so a
+table costs no memory until it is touched. The row after the last feature is spare: kernels pad their rows with it.
 """
 
 from __future__ import annotations
@@ -31,46 +31,46 @@ from bayou.kernels.vector import LANES, fill, like, load, pick, put, sqrt, store
 from bayou.learners.bases.location_strength import merge_pairs
 
 # The columns of a state:
-#     MOVED    the mean, less that of the prior
-#     GAINED   the precision, less that of the prior
+#     MOVED    the mean, minus that of the prior
+#     GAINED   the precision, minus that of the prior
 MOVED, GAINED = range(2)
 # The columns of a prior:
 #     MEAN        its mean
 #     PRECISION   the inverse of its variance
 MEAN, PRECISION = range(2)
-# A precision gains no more than this, and a mean moves no further than its root, so that scores stay finite whatever
-# comes: wide priors that believe too little of each other's uncertainty can push each other ever further.
+# Largest precision gain, whose square root is the largest move of a mean, so that scores stay finite for any data:
+# weights with wide priors that underestimate each other's uncertainty can push each other ever further.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 FAR_32, FAR_64 = math.sqrt(LIMIT_32), math.sqrt(LIMIT_64)
 LOG2E = 1.0 / math.log(2.0)
 PREDICTIVES = {"closed": False, "quadrature": True}
-# Newton needs 14 iterations for tau up to 1e6; more can only mean rounding noise.
+# Newton needs 14 iterations for tau up to 1e6; any more would be due to rounding noise.
 MAX_ITERATIONS = 30
 
 
 class Beliefs(NamedTuple):
-    """What a kernel knows of the weights, and writes to."""
+    """Weight state that a kernel reads and updates in place."""
 
-    state: np.ndarray  # (how far the mean has moved, the precision gained) of every weight, and the spare row
+    state: np.ndarray  # (MOVED, GAINED) of every weight, and the spare row
     prior: np.ndarray  # (mean, precision) of every weight, or one row for all
-    intercept: np.ndarray  # as a row of the state
+    intercept: np.ndarray  # like a row of the state
     has_intercept: bool
-    intercept_precision: float  # of its prior, whose mean is 0
+    intercept_precision: float  # of the intercept's prior, whose mean is 0
 
 
 class DiagonalGaussian(Learner):
-    """Independent Gaussian weights. A subclass adds its parameters, and `_run_kernel`.
+    """Base class of learners with independent Gaussian weights. A subclass adds its parameters and `_run_kernel`.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature.
-        intercept_variance: the intercept's prior variance, at least `least_intercept_variance` if not given.
-        unit: what the variances that are kept are measured in; a regressor keeps them in units of its noise.
-        parameters: those of the subclass, and of every `Learner`.
+        n_features: number of weights; feature indices start at 0.
+        prior_mean: prior mean of the weights; a number or one per feature.
+        prior_variance: prior variance of the weights; a number or one per feature.
+        intercept_variance: the intercept's prior variance, by default max(least_intercept_variance, prior_variance).
+        unit: unit of the stored variances; a regressor stores them in units of its noise variance.
+        parameters: those of the subclass, and those of every `Learner`.
     """
 
-    _predictive_temper = 1.0  # how much of the score's variance predictions believe
+    _predictive_temper = 1.0  # factor of the score's variance in predictions
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class DiagonalGaussian(Learner):
         self._make_state()
 
     def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
-        """(mean, precision) of every weight's prior, or one row for all."""
+        """Return (mean, precision) of every weight's prior, or one row if all are the same."""
         far = math.sqrt(LIMIT[self._dtype])
         if np.max(np.abs(mean)) > far or np.max(variance) > far or np.min(variance) < 1 / far:
             raise BadInput(f"the prior is too extreme for {self._dtype} state; scale the features, or use float64.")
@@ -137,7 +137,7 @@ class DiagonalGaussian(Learner):
         return Scores(probability, mean, variance)
 
     def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
-        """Fill in mean and variance of every row's score, learn from rows whose weight is not 0."""
+        """Write mean and variance of each row's score, then learn from the row if its weight is not 0."""
         raise NotImplementedError
 
     def _mean_at(self, features: Any) -> np.ndarray:
@@ -154,18 +154,18 @@ class DiagonalGaussian(Learner):
         return float(shift), float(1.0 / (gain + self._intercept_precision))
 
     def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
-        """Natural parameters add: 1/v and mu/v each gain what the others gained over the prior, or over `base`."""
+        """Add to 1/v and mu/v what the others have gained over the prior, or over `base`."""
         prior = self._prior[:, PRECISION] if len(self._prior) == 1 else self._prior[:-1, PRECISION]
         for name, held in (("state", prior), ("intercept", self._intercept_precision)):
             before = None if base is None else base._arrays()[name]
             states = [other._arrays()[name] for other in others]
             merge_pairs(self._arrays()[name], states, before, held, self._rule, self._may_lose)
 
-    _may_lose = False  # whether an example may leave a weight less sure
+    _may_lose = False  # whether an example may lower a weight's precision
 
     @property
     def _rule(self) -> int:
-        """By which of the rules of `core.gains` weights are merged."""
+        """The rule of `core.gains` by which weights are merged."""
         return EVIDENCE
 
     def _held_at(self, features: np.ndarray) -> np.ndarray:
@@ -176,9 +176,9 @@ class DiagonalGaussian(Learner):
 
 
 def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:
-    """A prior parameter: a number, or an array with one number per feature."""
+    """Return a checked prior parameter: a number, or an array with one number per feature."""
     try:
-        array = np.array(value, dtype=np.float64)  # a copy: the caller may go on with theirs
+        array = np.array(value, dtype=np.float64)  # a copy: the caller may change the original
     except (TypeError, ValueError, OverflowError):
         raise BadInput(f"{name} is {value!r}; give a number, or one for each feature.") from None
     if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
@@ -193,7 +193,7 @@ def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> floa
 
 
 class RowScratch(NamedTuple):
-    """One row as vectors work on it, the intercept in front unless the learner keeps it apart."""
+    """Scratch arrays of one row for vector kernels. The intercept comes first unless the learner handles it apart."""
 
     xs: np.ndarray
     xvs: np.ndarray  # value times variance
@@ -204,7 +204,7 @@ class RowScratch(NamedTuple):
 
 @kernel
 def row_scratch(longest, beliefs, dtype):
-    """Room for any row of a batch in numbers of one type, with the intercept's value in place."""
+    """Allocate a `RowScratch` that any row of a batch fits into, with the intercept's value set."""
     room = row_room(longest)
     numbers, features = zeros((4, room), dtype), zeros(room, np.uint32)
     numbers[0, 0], features[0] = beliefs.has_intercept, len(beliefs.state) - 1
@@ -213,10 +213,16 @@ def row_scratch(longest, beliefs, dtype):
 
 @inlined
 def read_row(examples, beliefs, row, n, first, keep, at_once):
-    """Mean and variance of row n's score, its size, and where `condition_row` asks for weights ahead (-1: nowhere).
+    """Lay out row n and gather its weights into `row`.
 
-    What is believed of its weights goes into `row`. first: 1 where the intercept stands in front, else 0. keep: what
-    memory leaves of a precision. Weights ahead are asked for here where the row is not learned from, or `at_once`.
+    Args:
+        first: 1 if the intercept comes first, else 0.
+        keep: factor that memory applies to precisions.
+        at_once: prefetch the weights of a later row here. This is also done where the row is not learned from.
+
+    Returns:
+        Mean and variance of the score, the size of the row in scratch, and the offset in the batch's indices at which
+        `condition_row` is to prefetch (-1: do not prefetch).
     """
     size = lay_out(examples, n, first, row.xs, row.features, np.uint32(len(beliefs.state) - 1))
     ahead = place_ahead(examples, n, size, AHEAD)
@@ -227,7 +233,7 @@ def read_row(examples, beliefs, row, n, first, keep, at_once):
 
 @inlined
 def _gather_row(beliefs, row, size, first, keep, indices, ahead):
-    """Mean and variance of the score of the row that is laid out."""
+    """Gather the weights of the row that is laid out in `row`; return mean and variance of its score."""
     x = load(row.xs, 0)
     prior_mean, prior_precision = fill(x, beliefs.prior[0, MEAN]), fill(x, beliefs.prior[0, PRECISION])
     m = s2 = fill(x, 0.0)
@@ -257,9 +263,9 @@ def _gather_row(beliefs, row, size, first, keep, indices, ahead):
 
 @inlined
 def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example, indices, ahead):
-    """Condition the weights of a row on what was learned of its score: mu += x v dm, v -= (x v)^2 dv.
+    """Condition the weights of a row on an update of its score: mu += x v dm, v -= (x v)^2 dv.
 
-    `whole` is the score's variance and `left` = 1 - whole dv; for the rest see `read_row`.
+    `whole` is the score's variance and `left` = 1 - whole dv; `first` and `ahead` are as in `read_row`.
     """
     far = math.sqrt(most)
     for k in range(0, size, LANES):
@@ -267,7 +273,7 @@ def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example,
             prefetch_pairs(beliefs.state, indices, ahead + k)
         x, xv, mean, gained = load(row.xs, k), load(row.xvs, k), load(row.means, k), load(row.gains, k)
         step = max(min(xv * dm, far - mean), -far - mean)
-        # 1 - x^2 v dv, which may all but vanish, with what is left of the whole score's variance
+        # 1 - x^2 v dv, which may nearly vanish, by way of the remaining fraction of the score's variance
         rest = max(whole - x * xv, 0.0) * dv + left
         more = min((x * x) * dv / rest, most - gained)
         if k < first:
@@ -282,24 +288,24 @@ def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example,
 
 
 class Scalars(NamedTuple):
-    """One row in float64, the intercept in front, for kernels that update a weight at a time."""
+    """Scratch arrays of one row in float64, the intercept first, for kernels that update one weight at a time."""
 
     xs: np.ndarray
     means: np.ndarray  # the state of its weights
     gains: np.ndarray
-    bases: np.ndarray  # their priors' precisions
+    bases: np.ndarray  # precisions of their priors
 
 
 @kernel
 def row_scalars(longest):
-    """Room for any row of a batch."""
+    """Allocate `Scalars` that any row of a batch fits into."""
     numbers = zeros((4, longest + 1), np.float64)
     return Scalars(numbers[0], numbers[1], numbers[2], numbers[3])
 
 
 @inlined
 def gather_scalars(examples, beliefs, n, keep, row):
-    """Mean and variance of row n's score, and its size; as `read_row`."""
+    """Gather the weights of row n into `row`; return mean and variance of its score, and its size. See `read_row`."""
     start = examples.indptr[n]
     size = examples.indptr[n + 1] - start + 1
     m = 0.0
@@ -325,7 +331,7 @@ def gather_scalars(examples, beliefs, n, keep, row):
 
 @inlined
 def put_back(examples, beliefs, n, k, mean, gained, least, example):
-    """Make mean and gained the state of the weight in place k of row n; gained is at least `least`."""
+    """Store mean and gained as the state of the weight in slot k of row n; gained is raised to `least`."""
     most, far = (LIMIT_32, FAR_32) if beliefs.state.itemsize == 4 else (LIMIT_64, FAR_64)
     if k == 0:
         beliefs.intercept[MOVED] = max(min(mean, far), -far)
@@ -339,13 +345,13 @@ def put_back(examples, beliefs, n, k, mean, gained, least, example):
 
 @kernel
 def nudged(value, noise):
-    """value moved by noise times the last place of a float32 like it."""
+    """Return value + noise times the last place of a float32 of its size."""
     return value + noise * math.ldexp(1.0, math.frexp(value)[1] - 24)
 
 
 @kernel
 def peak_shift(link, z0, tau, newton_above):
-    """t of (15), (17), (28), (30)."""
+    """Return t of (15), (17), (28), (30)."""
     if tau <= newton_above:
         q, k = links.slope_and_curvature(link, z0)
         return tau * q / (1.0 + tau * k)
@@ -360,7 +366,7 @@ def peak_shift(link, z0, tau, newton_above):
 
 
 def probabilities(link, quadrature, temper, mean, variance, probability):
-    """(8), (24): P(y = 1) from the score's mean and variance."""
+    """Write P(y = 1), (8) or (24), for the score's mean and variance in each row to `probability`."""
     if quadrature:
         _by_quadrature(link, temper, mean, variance, probability)
     elif link == links.LOGISTIC:
@@ -388,7 +394,7 @@ def logistic_probabilities(temper, mean, variance, probability):
     whole = mean.size // LANES * LANES
     for row in range(0, whole, LANES):
         store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
-    if whole < mean.size:  # rows beyond the last full vector are worked on in a padded copy, by the same operations
+    if whole < mean.size:  # rows after the last full vector go through a padded copy, by the same operations
         padded = zeros((3, LANES), np.float64)
         for row in range(whole, mean.size):
             padded[0, row - whole], padded[1, row - whole] = mean[row], variance[row]

@@ -1,7 +1,7 @@
-"""The evidence of a label, eight scores at a time: slope and curvature of log S, and where heavy evidence settles.
+"""Log-likelihood of a label for eight scores at a time: slope, curvature, and the posterior mode of a score.
 
-Each works in the type of its vectors, what takes any link in float64. S(z) = 1/(1 + e^-z); every exponential decays, so
-that none overflows.
+Functions that take a link work in float64, the others in the type of their vectors. S(z) = 1/(1 + e^-z); every
+exponential decays, so that none overflows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, log1p_unit
 from bayou.kernels.vector import Vec, any_above, fill, magnitude, where_above
 
-# A step of the third order is right to about its cube: where it is shorter than this, to the last place of its type.
+# The error of a third-order step is about its cube: for steps shorter than this, below the last place of the type.
 SHORT_32, SHORT_64 = 3e-3, 4e-6
-# A step covers at least 1 where the root is far off; at LIMIT["float64"] it lies near 345.
+# A step covers at least 1 while the root is far; at LIMIT["float64"] the root is near 345.
 MOST_STEPS = 400
 
 
 def _tangent_at(u):
-    """What of S(-u)'s tangent does not depend on a and r: S(-u) + u S(u) S(-u), and S(u) S(-u)."""
+    """Return the parts of S(-u)'s tangent that do not depend on a and r: S(-u) + u S(u) S(-u), and S(u) S(-u)."""
     q = 1.0 / (1.0 + math.exp(u))
     return q + u * q * (1.0 - q), q * (1.0 - q)
 
@@ -33,7 +33,7 @@ _NEAR, _MIDDLE, _FAR = _tangent_at(1.0), _tangent_at(2.5), _tangent_at(4.5)
 
 
 def _short(vec):
-    """SHORT of a vector's type."""
+    """Return SHORT of a vector's type."""
     raise NotImplementedError("_short works inside jitted code only")
 
 
@@ -48,7 +48,7 @@ def _short_of(vec):
 
 @kernel(forceinline=True)
 def slope_and_curvature(z):
-    """S(-z) and S(z) S(-z)."""
+    """Return S(-z) and S(z) S(-z)."""
     decay = exp2(magnitude(z) * -LOG2E)
     share = 1.0 / (decay + 1.0)
     small = decay * share
@@ -57,7 +57,7 @@ def slope_and_curvature(z):
 
 @kernel(forceinline=True)
 def link_slope_and_curvature(link, z):
-    """(log F)' and -(log F)'' of a link."""
+    """Return (log F)' and -(log F)'' of a link at z."""
     if link == links.PROBIT:
         return normal.slope_and_curvature(z)
     if link == links.LOGISTIC:
@@ -67,7 +67,7 @@ def link_slope_and_curvature(link, z):
 
 @kernel(forceinline=True)
 def link_log_cdf(link, z):
-    """log F of a link."""
+    """Return log F of a link at z."""
     if link == links.PROBIT:
         return normal.log_cdf(z)
     if link == links.LOGISTIC:
@@ -77,7 +77,7 @@ def link_log_cdf(link, z):
 
 @kernel(forceinline=True)
 def link_peak_start(link, z):
-    """Return where Newton's steps to the peak begin; see `links.peak_start`."""
+    """Return the start of Newton's steps to the peak; see `links.peak_start`."""
     if link == links.PROBIT:
         return fill(z, 0.0)
     if link == links.LOGISTIC:
@@ -87,11 +87,11 @@ def link_peak_start(link, z):
 
 @kernel(forceinline=True)
 def settled(a, r):
-    """S(-u) and S(u) at the u that solves u = a + r S(-u), for r >= 0: where evidence of weight r moves a score to.
+    """Return S(-u) and S(u) at the solution of u = a + r S(-u), r >= 0: the score a after evidence of weight r.
 
     u = a + r S(-u) and -u = -(a + r) + r S(u) are the same equation, and in one of them u >= 0, where u - r S(-u) is
-    concave: its tangents lie above it, and lead to points below the root. The best of three of them is where steps of
-    the third order (Chebyshev's: Newton's, and what curvature adds) begin to climb. Two steps mostly do.
+    concave: its tangents lie above it, and lead to points below the root. Steps of the third order (Chebyshev's:
+    Newton's with a correction for curvature) start from the best of three such points. Two steps are mostly enough.
     """
     middle = r * 0.5 + a
     b = where_above(middle, 0.0, a, (a + r) * -1.0)
@@ -100,7 +100,7 @@ def settled(a, r):
     for _ in range(MOST_STEPS):
         e = exp2(u * -LOG2E)
         d, pull = e + 1.0, r * e
-        # Newton's step with both its parts times (1 + e)^2, so that neither division waits for the other
+        # Newton's step with numerator and denominator times (1 + e)^2, so that neither division waits for the other
         p, part = 1.0 / d, 1.0 / (d * d + pull)
         newton = ((b - u) * d + pull) * (d * part)
         q = e * p

@@ -1,4 +1,4 @@
-"""What learners of plain gradients share: two numbers a weight, the second its squared gradients, and no posterior."""
+"""Base of gradient learners: two numbers per weight, the second its sum of squared gradients, and no posterior."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.room import zeros
 from bayou.kernels.rows import Examples, examples_of, row_room
 
-# Squared gradients add up to no more than this, so that all stays finite whatever comes.
+# Largest sum of squared gradients, so that everything stays finite for any data.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 
 
 class GradientState(NamedTuple):
-    """What a kernel knows of the weights, and writes to."""
+    """Weight state that a kernel reads and updates in place."""
 
-    state: np.ndarray  # two numbers of each, and a spare row to pad with
-    intercept: np.ndarray  # as a row of the state
+    state: np.ndarray  # two numbers per weight, and a spare row to pad with
+    intercept: np.ndarray  # like a row of the state
     has_intercept: bool
 
 
 class GradientLearner(Learner):
-    """Logistic regression by gradients. A subclass adds its parameters, and `_run_kernel`."""
+    """Base class of logistic regression by gradients. A subclass adds its parameters and `_run_kernel`."""
 
     def __init__(self, n_features: int, intercept: bool, dtype: Any, **parameters: Any) -> None:
         super().__init__(n_features=n_features, dtype=dtype, intercept=intercept, **parameters)
@@ -48,13 +48,13 @@ class GradientLearner(Learner):
         return Scores(probability, score, None)
 
     def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
-        """Fill in score and probability of every row, learn from rows whose weight is not 0."""
+        """Write score and probability of each row, then learn from the row if its weight is not 0."""
         raise NotImplementedError
 
 
 @kernel
 def row_scratch(longest, weights, count):
-    """(values and `count` other numbers, features) of any row of a batch, with the intercept's value in place."""
+    """Allocate (numbers: values and `count` other arrays, features) for any row, with the intercept's value set."""
     room = row_room(longest)
     numbers, features = zeros((1 + count, room), weights.state.dtype), zeros(room, np.uint32)
     numbers[0, 0], features[0] = weights.has_intercept, len(weights.state) - 1
@@ -63,7 +63,7 @@ def row_scratch(longest, weights, count):
 
 @inlined
 def predict_row(examples, row, z, score, probability):
-    """Say what a row of score z is predicted as; the derivative of its log loss by the score, times its weight."""
+    """Write score and probability of a row of score z; return its weighted derivative of the log loss by the score."""
     score[row] = z
     p = 1.0 / (1.0 + math.exp(-score[row]))
     probability[row] = p

@@ -1,7 +1,7 @@
-"""What a regressor answers with: its mean, cut to the range of the labels so far.
+"""Clipping of a regressor's predictions to the range of the labels so far.
 
-A linear model of features in odd units, or of more features than rows, may say anything of a row that is unlike those
-before it. What it believes of its weights is as it is; what it expects of a label is no more than was ever seen.
+A linear model with badly scaled features, or with more features than rows, may predict any number for a row that is
+unlike the rows before it. The weights are left as they are; only the expected label is clipped.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import numpy as np
 
 # The range of the labels:
 #     SEEN        1 once there was a label, 0 before
-#     LOW, HIGH   the least and the greatest label
+#     LOW, HIGH   the smallest and the largest label
 SEEN, LOW, HIGH = range(3)
 
 
 def new_range() -> np.ndarray:
-    """(Whether any label was seen, the least, the greatest); zeros before the first."""
+    """Return a new label range, (SEEN, LOW, HIGH), all 0 before the first label."""
     return np.zeros(3)
 
 
 def cut_to_range(means: np.ndarray, targets: np.ndarray, weights: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Each mean cut to the labels before it, those of weight 0 not counted; `held` takes in the labels.
+    """Return each mean clipped to the range of the labels before it, and extend `held` by all labels of nonzero weight.
 
     >>> held = new_range()
     >>> cut_to_range(np.full(4, 9.0), np.array([1.0, 5.0, 7.0, 3.0]), np.array([1.0, 1.0, 0.0, 1.0]), held)
@@ -39,7 +39,7 @@ def cut_to_range(means: np.ndarray, targets: np.ndarray, weights: np.ndarray, he
 
 
 def join_ranges(mine: np.ndarray, other: np.ndarray) -> None:
-    """The range of all labels that either has seen, into `mine`."""
+    """Extend the range `mine` to include the range `other`."""
     if other[SEEN] and mine[SEEN]:
         mine[LOW], mine[HIGH] = min(mine[LOW], other[LOW]), max(mine[HIGH], other[HIGH])
     elif other[SEEN]:

@@ -1,4 +1,4 @@
-"""Learners whose state is a location and a strength per weight: merging them, and training them in shards."""
+"""Merging and sharded training of learners whose state is a location and a strength per weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from bayou.core.gains import EVIDENCE, RECENT, Places, changed, gained, joined, refuse_less
 from bayou.core.sharding import Rows, Sharding, ShardingLearner
 
-# Rows at a time, to bound the float64 copies.
+# Rows merged at a time, to bound the float64 copies.
 BLOCK = 1 << 20
 
 
@@ -22,11 +22,13 @@ def merge_pairs(
     rule: int = EVIDENCE,
     may_lose: bool = False,
 ) -> None:
-    """Merge states whose rows are (place, strength) and that grew from `base`, into `mine`, by a rule of `gains`.
+    """Merge `others` into `mine`: states of (location, strength) rows that were all trained from `base`.
 
-    `prior` is the precision of the prior, from which they grew if there is no base: what is kept is what a mean has
-    moved from the prior's, and what its precision has gained. `may_lose`: in the mean they know more than their base,
-    but each may know less of some weights.
+    Args:
+        base: the common base; None if all were trained from the prior.
+        prior: precision of the prior. Locations and strengths are relative to it.
+        rule: a rule of `core.gains`.
+        may_lose: allow strengths below the base's; otherwise BadModel is raised.
     """
     prior = np.atleast_1d(np.asarray(prior, np.float64))
     for start in range(0, len(mine), BLOCK):
@@ -50,7 +52,7 @@ def _places(rows: np.ndarray, held: np.ndarray) -> Places:
 
 
 class LocationStrengthMixin(ShardingLearner):
-    """Learners whose arrays are `state`, a (location, strength) of every weight, and `intercept`, one such row."""
+    """Mixin of learners with the arrays `state`, (location, strength) of each weight, and `intercept`, one such row."""
 
     @property
     def sharding(self) -> LocationStrengthSharding:
@@ -61,16 +63,16 @@ class LocationStrengthMixin(ShardingLearner):
         raise NotImplementedError
 
     def _held_at(self, features: np.ndarray) -> np.ndarray:
-        """The precision of the prior of some weights."""
+        """Return the prior precision of the weights of some features."""
         raise NotImplementedError
 
     def _held_apart(self) -> float:
-        """That of the intercept."""
+        """Return the prior precision of the intercept."""
         raise NotImplementedError
 
 
 class LocationStrengthSharding(Sharding):
-    """The gains of such learners."""
+    """Gains of a `LocationStrengthMixin` learner."""
 
     learner: LocationStrengthMixin
 

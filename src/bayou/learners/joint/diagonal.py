@@ -16,7 +16,7 @@ from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 @kernel
 def stream(examples, beliefs, taylor, example, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0."""
+    """Predict each row, then learn from it if its weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)

@@ -1,4 +1,4 @@
-"""A full covariance, kept as S = U D U': kernels that update it, and merging. The equations are in `learner`."""
+"""A full covariance, stored as S = U D U': kernels that update it, and merging. The equations are in `learner`."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from bayou.kernels.vector import LANES, fill, load, padded, store, total
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
-# An example that waits for its mini-batch to be full:
+# Columns of an example that waits for its mini-batch to fill:
 #     SIGN     its label as +-1
 #     WEIGHT   its weight
 SIGN, WEIGHT = range(2)
-# A row with fewer than one in SPARSE of the features is multiplied entry by entry.
+# A row with fewer than 1/SPARSE of the features is multiplied entry by entry.
 SPARSE = 6
-# The mean of a mini-batch: more Newton steps can only mean rounding noise.
+# Newton steps to the mean of a mini-batch; any more would be due to rounding noise.
 MAX_BATCH_ITERATIONS = 100
-# Precisions may fall short of their base's by as much as rounding makes of them.
+# Relative amount by which rounding may take a precision below its base's.
 MERGE_ROUNDING = 1e-6
 
 
 class Factored(NamedTuple):
-    """The arrays of a full covariance, the intercept behind the last feature, and the examples that wait."""
+    """Arrays of a full covariance, with the intercept after the last feature, and the waiting examples."""
 
-    state: np.ndarray  # (how far the mean has moved, what the precision of D has gained)
+    state: np.ndarray  # (mean minus prior mean, precision of D minus prior precision)
     prior: np.ndarray  # (mean, precision)
     factor: np.ndarray  # row j holds column j of U above the diagonal
-    waiting: np.ndarray  # the rows of an unfinished mini-batch
-    waiting_labels: np.ndarray  # of each (sign of the label, weight); a weight of 0 ends them
+    waiting: np.ndarray  # dense rows of an unfinished mini-batch
+    waiting_labels: np.ndarray  # (SIGN, WEIGHT) of each; a weight of 0 ends the list
 
     @classmethod
     def at_prior(cls, prior: np.ndarray, batch_size: int) -> Factored:
-        """Nothing learned yet."""
+        """Return the state at the prior, with nothing learned."""
         size, room, waiting = len(prior), padded(len(prior)), n_waiting(batch_size)
         return cls(
             np.zeros((size, 2)), prior, np.zeros((size, room)), np.zeros((waiting, room)), np.zeros((waiting, 2))
@@ -47,18 +47,18 @@ class Factored(NamedTuple):
 
 
 def n_waiting(batch_size: int) -> int:
-    """How many examples may have to wait."""
+    """Return the number of examples that can wait for their mini-batch."""
     return batch_size if batch_size > 1 else 0
 
 
 def nbytes_for(n_features: int, batch_size: int) -> int:
-    """The memory that a full covariance takes."""
+    """Return the size of a full covariance in bytes."""
     return 8 * (n_features + 1 + n_waiting(batch_size)) * (2 + padded(n_features + 1))
 
 
 @kernel
 def stream(examples, weights, has_intercept, taylor, most, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0, at once or with their mini-batch."""
+    """Predict each row, then learn from it if its weight is not 0: at once, or with its mini-batch."""
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     state, prior, factor, waiting, waiting_labels = weights
     size, room = factor.shape
@@ -109,7 +109,7 @@ def stream(examples, weights, has_intercept, taylor, most, score_mean, score_var
 
 @kernel
 def _turn(factor, x, first, f):
-    """f = U'x, where x is 0 before `first`; f is not written there."""
+    """Compute f = U'x, where x is 0 before `first`; f is not written there."""
     size, room = factor.shape
     flat = factor.reshape(-1)
     begin = first // LANES * LANES
@@ -122,7 +122,7 @@ def _turn(factor, x, first, f):
 
 @kernel
 def _stretch(f, state, prior, first, v):
-    """v = D f from `first` on; f'D f."""
+    """Compute v = D f from `first` on, and return f'D f."""
     s2 = 0.0
     for j in range(first, len(state)):
         v[j] = f[j] / (prior[j, PRECISION] + state[j, GAINED])
@@ -140,9 +140,9 @@ def _dot(a, b):
 
 @kernel
 def _narrow(factor, state, f, v, first, k, most, along):
-    """1/S += k x x', by the recursion in `learner`, with f = U'x and v = D f, both 0 before `first`.
+    """Apply 1/S += k x x' by the recursion in `learner`, with f = U'x and v = D f, both 0 before `first`.
 
-    along = S x, of the old S.
+    Writes along = S x, with the old S.
     """
     size, room = factor.shape
     flat = factor.reshape(-1)
@@ -163,7 +163,7 @@ def _narrow(factor, state, f, v, first, k, most, along):
 
 @kernel
 def _count(waiting_labels):
-    """How many examples wait."""
+    """Return the number of waiting examples."""
     count = 0
     while count < len(waiting_labels) and waiting_labels[count, WEIGHT] > 0.0:
         count += 1
@@ -172,9 +172,9 @@ def _count(waiting_labels):
 
 @kernel
 def learn_waiting(weights, taylor, most):
-    """Learn a mini-batch as far as it has come, and empty it.
+    """Learn the waiting examples of a mini-batch, and remove them.
 
-    The new mean is mu + S X'g for some g, one number per example, so that all happens in the examples' scores.
+    The new mean is mu + S X'g for some g, one number per example, so that the search is over their scores.
     """
     state, prior, factor, waiting, waiting_labels = weights
     count = _count(waiting_labels)
@@ -191,7 +191,7 @@ def learn_waiting(weights, taylor, most):
             shared[s, other] = shared[other, s] = _dot(f[s], v[other])
     pulls = _batch_peak(shared, scores, waiting_labels, taylor)
 
-    # mu += U D (U'X')g: column after column of U
+    # mu += U D (U'X')g: column by column of U
     move = zeros(room, np.float64)
     for s in range(count):
         for j in range(size):
@@ -213,11 +213,11 @@ def learn_waiting(weights, taylor, most):
 
 @kernel
 def _batch_peak(shared, scores, labels, taylor):
-    """g at the peak of the mini-batch's posterior, by Newton; scores become those at the new mean.
+    """Return g at the peak of the mini-batch's posterior, by Newton's method; `scores` become those at the new mean.
 
     With K = `shared` = X S X', scores z = z0 + K g, gradients q = c y S(-y z) and curvatures W = c r(z), a Newton step
     goes to g = b - W^1/2 (I + W^1/2 K W^1/2)^-1 W^1/2 K b, b = W (z - z0) + q (Rasmussen, Williams 2006, section 3.4).
-    It is halved until the posterior's logarithm, sum c log S(y z) - g'K g / 2, does not fall. Taylor takes one, whole.
+    It is halved until the log posterior, sum c log S(y z) - g'K g / 2, does not fall. Taylor takes one full step.
     """
     count = len(scores)
     start = scores.copy()
@@ -262,7 +262,7 @@ def _batch_peak(shared, scores, labels, taylor):
                 break
             share *= 0.5
         scores[:] = b
-        # What is left is of the order of the last step's square.
+        # The remaining error is of the order of the last step's square.
         if taylor or (share == 1.0 and farthest < 1e-9) or share < 1e-12:
             break
     return g
@@ -270,7 +270,7 @@ def _batch_peak(shared, scores, labels, taylor):
 
 @kernel
 def _solve(square, right):
-    """right <- square^-1 right, for a symmetric matrix that is I plus something positive: no pivot is below 1."""
+    """Solve square z = right in place, for I plus a positive semidefinite matrix, so that no pivot is below 1."""
     count = len(right)
     for j in range(count):
         for i in range(j, count):
@@ -289,7 +289,7 @@ def _solve(square, right):
 
 @kernel
 def variances(factor, precision, variance):
-    """The diagonal of U D U'."""
+    """Write the diagonal of U D U' to `variance`."""
     for j in range(len(factor)):
         variance[j] = 1.0 / precision[j]
         for i in range(j):
@@ -298,7 +298,7 @@ def variances(factor, precision, variance):
 
 @kernel
 def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, scores):
-    """scores[draw, row], with one weight vector mean + U sd z per draw."""
+    """Write scores[draw, row], with one weight vector mean + U sd z per draw."""
     last = len(factor) - 1
     weights = empty(len(factor), np.float64)
     for draw in range(scores.shape[0]):
@@ -316,14 +316,14 @@ def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, 
 
 
 def merge(mine: Factored, other: Factored, base: Factored | None) -> None:
-    """Natural parameters add: 1/S and mu/S of `mine` each gain what `other` gained over the prior, or over `base`.
+    """Add to 1/S and mu/S of `mine` what `other` has gained over the prior, or over `base`.
 
-    Nothing may wait in any of them.
+    None of them may have waiting examples.
     """
     from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
     parts = [(mine, 1.0), (other, 1.0)] + ([] if base is None else [(base, -1.0)])
-    # What nobody has met is as the prior says and correlated with nothing: it keeps its bits.
+    # Features that no model has seen are at the prior and uncorrelated: they stay bit for bit as they are.
     met = np.zeros(mine.factor.shape[1], bool)
     for part, _ in parts:
         met |= part.factor.any(axis=0)

@@ -1,9 +1,9 @@
-"""Joint Gaussian (DimGauss): Laplace's approximation in all weights of an example at once.
+"""Joint Gaussian (DimGauss): Laplace's approximation for all weights of an example together.
 
 The weights are N(mu, S), S diagonal or full. An example (x, y = +-1) with m = x'mu and s2 = x'S x is predicted by (8),
 as in `marginal`: P(y) = S(y m / sqrt(1 + C s2)), C = pi/8. Then the posterior N(mu, S) S(y x'w) is replaced by a
-Gaussian with its peak and its curvature there. The peak lies on the line mu + b S x, so that the d equations (37) are
-one. With a = y x'mu_new, a0 = y m, tau = s2, sigmoid S(.) and r = S(a) S(-a):
+Gaussian with the same peak and the same curvature there. The peak lies on the line mu + b S x, so that the d equations
+(37) reduce to one. With a = y x'mu_new, a0 = y m, tau = s2, sigmoid S(.) and r = S(a) S(-a):
 
     a = a0 + tau S(-a)                        (36), (37)   mean_update="newton"
     a = a0 + tau S(-a0) / (1 + tau r(a0))     (44), (45)   mean_update="taylor", Newton's first step from mu
@@ -11,29 +11,29 @@ one. With a = y x'mu_new, a0 = y m, tau = s2, sigmoid S(.) and r = S(a) S(-a):
     1/S += r x x'                             (46), (48)
 
 and a diagonal S keeps the diagonal of the inverse: 1/v_i += r x_i^2 / (1 + r (tau - x_i^2 v_i)). Newton starts at the
-inflection a = max(a0, 0), from where it is monotone. An example of weight c has its log-likelihood multiplied by c:
+inflection a = max(a0, 0), from which it is monotone. An example of weight c has its log-likelihood multiplied by c:
 tau becomes c tau in the equations of a, S(-a) becomes c S(-a) and r becomes c r.
 
-**Taylor's form explodes with wide priors**, and a diagonal S wants a wide one: nobody else's uncertainty is integrated
-out here, so that each weight moves as if it alone were unsure. A label that surprises has r(a0) near 0, and its step is
-then tau = s2 long: with 20 active features of variance 100 and a0 = -10 it goes to a = +1823, where Newton's stops at
-4.9. On streams it shows as a regret of 10^4 where Newton's is 10^2.
+**Taylor's form explodes with wide priors**, and a diagonal S needs a wide one: the uncertainty of the other weights is
+not integrated out here, so that each weight moves as if it were the only uncertain one. With a surprising label r(a0)
+is near 0, and the step is then tau = s2 long: with 20 active features of variance 100 and a0 = -10 it goes to
+a = +1823, where Newton's stops at 4.9. On streams this shows as a regret of 10^4 where Newton's is 10^2.
 
-Full covariance is for dense problems of some thousand features at most; an update takes d^2 operations, also of a
-sparse example, because what is learned of one weight moves all that it is correlated with. S is kept as U D U', U unit
-upper triangular, D diagonal, and an example updates both (Bierman's form of Sherman and Morrison's (41)). With
-f = U'x, v = D f, k = c r, from alpha = 1 and a vector b = 0 on, for j = 1 .. d:
+Full covariance is for dense problems of some thousand features at most; an update takes d^2 operations even for a
+sparse example, because an update of one weight moves all weights that it is correlated with. S is stored as U D U', U
+unit upper triangular, D diagonal, and an example updates both (Bierman's form of Sherman and Morrison's (41)). With
+f = U'x, v = D f, k = c r, starting from alpha = 1 and a vector b = 0, for j = 1 .. d:
 
     U_ij, b_i  <-  U_ij - k f_j / alpha b_i,  b_i + U_ij v_j      for i < j, both from the old values
     1/D_j += k f_j^2 / alpha,  b_j = v_j,  alpha += k f_j v_j
 
-whereupon b = S x for the means. Nothing is subtracted from a variance, so none can turn negative, as those of (46) do
-where the prior is wide; and U = I, 1/D gained = 0 is the prior.
+after which b = S x for the means. Nothing is subtracted from a variance, so none can become negative, as those of (46)
+do where the prior is wide; and U = I, 1/D gained = 0 is the prior.
 
-Mini-batches (full covariance alone): `batch_size` examples wait, predicted by what was known before the first of them,
-until the last has come, or `end_pass`; then the precisions of all are added at once, (47), (48). The mean goes to the
-peak of their joint posterior ("newton") or one Newton step from where it stood ("taylor", (47) and (45)), and r is
-taken at the new mean.
+Mini-batches (full covariance only): examples wait, predicted from the state before the first of them, until there are
+`batch_size` of them or `end_pass` is called; then the precisions of all are added at once, (47), (48). The mean goes to
+the peak of their joint posterior ("newton") or takes one Newton step ("taylor", (47) and (45)), and r is taken at the
+new mean.
 
 Merging adds natural parameters: precisions, and precisions times means, beyond the prior's.
 
@@ -59,7 +59,7 @@ from bayou.learners.joint import diagonal, full
 
 COVARIANCES = {"diagonal": False, "full": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}
-# Of a full covariance, which is refused beyond: 23,168 features.
+# Largest full covariance that is accepted: 23,168 features.
 MOST_BYTES = 4 << 30
 MOST_WAITING = 1024
 
@@ -68,17 +68,18 @@ class Joint(DiagonalGaussian):
     """Joint Gaussian learner (DimGauss).
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
-        covariance: "diagonal", or "full" for dense problems: (n_features + 1)^2 numbers, refused beyond 4 GB.
+        n_features: number of weights; feature indices start at 0.
+        covariance: "diagonal", or "full" for dense problems: (n_features + 1)^2 numbers, at most 4 GB.
         mean_update: "newton", or "taylor", which explodes with wide priors.
-        prior_mean: what every weight is believed to be before any data; a number or one per feature.
-        prior_variance: how sure of that; a number or one per feature. With a diagonal covariance the best is wider than
-            the weights' own spread, the more so the more features are active: about 5 times for 20, 10 times for 40.
-        batch_size: how many examples full covariance learns at once. Until they have come, nothing of them is used.
-        intercept: whether there is an extra weight whose feature is always 1 (prior mean 0).
-        intercept_variance: its prior variance; max(3, prior_variance) if not given.
-        dtype: of the state, "float32" (the default) or "float64". The intercept is always kept in float64, and so is
-            all of a full covariance (whose default is float64): there it is the type in which weights are shown.
+        prior_mean: prior mean of the weights; a number or one per feature.
+        prior_variance: prior variance of the weights; a number or one per feature. With a diagonal covariance the best
+            value exceeds the actual variance of the weights, by more the more features are active: about 5 times for
+            20, 10 times for 40.
+        batch_size: number of examples that full covariance learns at once; none is used before all have arrived.
+        intercept: whether to add a weight whose feature is always 1 (prior mean 0).
+        intercept_variance: its prior variance; by default max(3, prior_variance).
+        dtype: type of the state, "float32" (the default) or "float64". The intercept is always kept in float64, and so
+            is all of a full covariance (whose default is float64), where it is only the type of the weights returned.
 
     >>> from bayou import Batch
     >>> learner = Joint(n_features=3, covariance="full", intercept=False)
@@ -116,7 +117,7 @@ class Joint(DiagonalGaussian):
         self._takes = "float64" if self._full else None
 
     def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
-        """(mean, precision) of every weight's prior, or one row for all; full covariance has the intercept's last."""
+        """Return (mean, precision) of each prior, or one row for all; a full covariance has the intercept's last."""
         if not self._full:
             return super()._prior_table(mean, variance)
         each = np.broadcast_to(variance, self._n_features)
@@ -160,7 +161,7 @@ class Joint(DiagonalGaussian):
             diagonal.stream(examples, self._beliefs(), self._taylor, np.uint64(self._examples), mean, variance)
 
     def end_pass(self) -> bool:
-        """The data came to their end: learn from what waits for the rest of its mini-batch. Never converged: False."""
+        """Learn the examples of an unfinished mini-batch at the end of a pass. Returns False: never converged."""
         self._check_learns()
         with self._lock:
             if self._full and self._factored.waiting_labels.any():
@@ -168,7 +169,7 @@ class Joint(DiagonalGaussian):
         return False
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        """Correlations and all: a draw is mu + U sqrt(D) z, z standard normal, keyed by (seed, draw, feature)."""
+        """Draw from the joint posterior: mu + U sqrt(D) z, z standard normal, keyed by (seed, draw, feature)."""
         if not self._full:
             super()._draw(batch, seed, purpose, scores)
             return
@@ -194,11 +195,11 @@ class Joint(DiagonalGaussian):
             return super()._variance_at(features)
         variance = np.empty(len(self._state))
         full.variances(self._factored.factor, self._prior[:, PRECISION] + self._state[:, GAINED], variance)
-        # A sum of many terms may round to a last place above what it started from.
+        # A sum of many terms may round to slightly more than the prior variance.
         return np.minimum(variance, 1.0 / self._prior[:, PRECISION])[:-1][features].astype(self._dtype)
 
     def covariance_matrix(self) -> np.ndarray:
-        """The covariance of all weights, the intercept's in the last row and column if there is one."""
+        """Return the covariance matrix of all weights, with the intercept, if any, in the last row and column."""
         size = self._n_features + self._has_intercept
         with self._lock:
             if not self._full:
@@ -216,7 +217,7 @@ class Joint(DiagonalGaussian):
             self._add(other, base)
 
     def _add(self, other: Self, base: Self | None) -> None:
-        """Natural parameters add: 1/S and mu/S each gain what `other` gained over the prior, or over `base`."""
+        """Add to 1/S and mu/S what `other` has gained over the prior, or over `base`."""
         if base is not None and base._factored.waiting_labels.any():
             raise BadModel(
                 "base stopped inside a mini-batch, whose examples both models hold: end_pass() would end it."

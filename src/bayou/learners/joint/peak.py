@@ -1,4 +1,4 @@
-"""Where the posterior of one example's score has its peak: what both covariances update by. See `learner`."""
+"""Peak of the posterior of one example's score, by which both covariances are updated. See `learner`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from bayou.kernels.compiling import kernel
 # In the tail a Newton step moves the score by about 1, and the peak is never beyond log tau: 345 steps for the largest
 # tau that a learner lets in, ten for a common one.
 MAX_ITERATIONS = 400
-# From so near, the exponential of a step is a short polynomial.
+# For steps up to this length the exponential is a short polynomial.
 NEAR = 0.2
-# A row of nothing has the variance 0: what is divided by it is multiplied by 0 afterwards.
+# Stands for the variance 0 of an empty row in divisions, whose results are multiplied by 0 afterwards.
 TINY = 1e-200
 
 
 @kernel
 def taylor_peak(a0, tau):
-    """((a - a0) / tau, r(a)) after one Newton step from a0, (44) to (46); tau is c s2."""
+    """Return ((a - a0) / tau, r(a)) after one Newton step from a0, (44) to (46); tau is c s2."""
     q, r = links.slope_and_curvature(links.LOGISTIC, a0)
     pull = q / (1.0 + tau * r)
     return pull, links.curvature(links.LOGISTIC, a0 + tau * pull)
@@ -26,11 +26,11 @@ def taylor_peak(a0, tau):
 
 @kernel
 def newton_peak(a0, tau):
-    """(S(-a), r(a)) at the peak a = a0 + tau S(-a), (37); tau is c s2. Right to 1e-11.
+    """Return (S(-a), r(a)) at the peak a = a0 + tau S(-a), (37), accurate to 1e-11; tau is c s2.
 
     With t = a - a0 and e = exp(-|a|) the equation is t (1 + e) = tau e right of 0, t (1 + e) = tau left of it. Both
-    sides bend one way only, so that Newton's steps cannot miss; a row waits for this, so that all is done to need few
-    exponentials and divisions. Where tau is small the peak is near a0, else it is near 0 or beyond.
+    sides are convex or concave, so that Newton's steps converge. Each row waits for this function, which therefore uses
+    few exponentials and divisions. Where tau is small the peak is near a0, else it is near 0 or beyond.
     """
     tau = max(tau, TINY)
     inverse = 1.0 / tau
@@ -48,7 +48,7 @@ def newton_peak(a0, tau):
         a += step
         t += step
         decay = math.exp(-sign * a)
-    # Newton's step with two more terms of the series; e follows by a short polynomial; and the same again.
+    # Newton's step with two more terms of the series, twice; a short polynomial updates e in between.
     step = _curved(step, sign, decay * narrow, rest)
     t += step
     decay *= _exp_near(-sign * step)
@@ -62,7 +62,7 @@ def newton_peak(a0, tau):
 
 @kernel(forceinline=True)
 def _curved(step, sign, slope, rest):
-    """Where a Newton step leads if the function's second and third derivatives are also looked at."""
+    """Return a Newton step corrected by the second and third derivatives of the function."""
     bend = sign * 0.5 * slope * (2.0 + rest)
     twist = slope * (3.0 + rest) * (1.0 / 6.0)
     return step + step * step * (bend + step * (2.0 * bend * bend - twist))
@@ -70,7 +70,7 @@ def _curved(step, sign, slope, rest):
 
 @kernel(forceinline=True)
 def _exp_near(h):
-    """exp(h) for small h, to 1e-12 for |h| <= 2 NEAR: its series, added in a tree."""
+    """Return exp(h) for small h, accurate to 1e-12 for |h| <= 2 NEAR: its series, summed in a tree."""
     h2 = h * h
     h4 = h2 * h2
     low = (1.0 + h) + h2 * (1.0 / 2 + h * (1.0 / 6))

@@ -1,6 +1,6 @@
-"""Reading examples: each is predicted at the present weights, expanded there, and added to the quadratic.
+"""Reading examples: each is predicted at the current weights, expanded there, and added to the quadratic.
 
-The one kernel that all of the lasso's algorithms read their data with; the equations are in the docstring of `learner`.
+All algorithms of the lasso read their data with the kernel `gather`; the equations are in the docstring of `learner`.
 """
 
 from __future__ import annotations
@@ -14,51 +14,51 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 
-# A surprising example may ask for a margin as large as its own was wrong, and this much more. Taylor's polynomial has
-# hardly any curvature there, and asks for margins of thousands.
+# The expansion of a surprising example of margin z < 0 has its peak at |z| + SURPRISE at most. Taylor's polynomial has
+# hardly any curvature there, and its peak would be at margins of thousands.
 SURPRISE = 10.0
-# What the kernel counts in the tally.
+# Entries of the tally that the kernel uses.
 LOSS, EXAMPLES, BLOCK_START = 0, 1, 12
 # Why the kernel stopped:
 #     ENDED         there are no more rows
-#     MAXIMISE      it is time to maximise
+#     MAXIMISE      it is time to maximize
 #     FULL          the log has no room for the next row
 #     BLOCK_ENDED   a block of examples has ended
 ENDED, MAXIMISE, FULL, BLOCK_ENDED = range(4)
 
 
 class Rules(NamedTuple):
-    """What does not change while examples are read."""
+    """Settings of `gather` that stay constant while examples are read."""
 
     link: int
     has_intercept: bool
     online: bool
-    waits: bool  # features without a place wait for one (online, without a dense H)
-    logs: bool
-    every: int  # examples between two maximisations; 0: never
+    waits: bool  # whether features without a slot wait for one (online, without a dense H)
+    logs: bool  # whether examples are kept in the log of a sketch
+    every: int  # examples between two maximizations; 0: never
     block_size: int  # of the block heuristic; 0: never
 
 
 class Quadratic(NamedTuple):
-    """The quadratic at some weights; the intercept is the last feature."""
+    """The quadratic approximation of the log-likelihood at some weights; the intercept is the last feature."""
 
     weights: np.ndarray
     gradient: np.ndarray
-    slots: np.ndarray  # where features stand in the block, from 1 on
-    block: np.ndarray  # H of the features that have a place
+    slots: np.ndarray  # slots of features in the block, counted from 1
+    block: np.ndarray  # H of the features that have a slot
 
 
 class Waiting(NamedTuple):
-    """The features met without a place: G is kept at the weights of `reference`, and H_jj in `bend`."""
+    """Features that were seen but have no slot: G is kept at the weights `reference`, and H_jj in `bend`."""
 
     met: np.ndarray
-    n_met: np.ndarray  # one number
+    n_met: np.ndarray  # one number: how many of `met` are filled
     reference: np.ndarray
     bend: np.ndarray
 
 
 class Ahead(NamedTuple):
-    """The weights for each penalty of "lookahead", and the log-likelihood of each so far."""
+    """Weights for each penalty of "lookahead", and the log-likelihood of each so far."""
 
     weights: np.ndarray
     scores: np.ndarray
@@ -66,7 +66,7 @@ class Ahead(NamedTuple):
 
 @kernel
 def expansion(link, z, reach):
-    """Slope and curvature of log F at a margin z, no flatter than lets a surprise go on to |z| + reach."""
+    """Return slope and curvature of log F at a margin z; for z < 0 the expansion's peak is at |z| + reach at most."""
     slope, curvature = links.slope_and_curvature(link, z)
     if z < 0.0:
         curvature = max(curvature, slope / (reach - 2.0 * z))
@@ -75,7 +75,7 @@ def expansion(link, z, reach):
 
 @kernel
 def predict(indptr, indices, values, link, has_intercept, beta, score, probability):
-    """What `gather` says of rows that are not learned from, bit for bit, with less to pass: few rows take 4 us less."""
+    """Predict rows as `gather` does, bit for bit, with fewer arguments to pass: 4 us faster for a few rows."""
     for row in range(indptr.size - 1):
         m = 0.0
         for k in range(indptr[row], indptr[row + 1]):
@@ -91,17 +91,18 @@ def gather(
     indptr, indices, values, signs, weights, start, learned, rules, reach, quadratic, log, waiting, ahead, tally,
     score, probability,
 ):  # fmt: skip
-    """Predict rows and add those whose weight is not 0 to the quadratic; (the row to go on with, learned, why).
+    """Predict rows from `start` on and add those whose weight is not 0 to the quadratic, until it is time to stop.
 
-    `reach` says how far surprising examples may go. One function over a row: helpers that take arrays would count their
+    Returns (row to continue with, number of examples learned, reason for stopping). `reach` bounds the peak of
+    surprising examples, see `expansion`. All of this is one function, as helpers that take arrays would count their
     references in every row.
 
         features     0, 1, ... bias - 1, and bias for the intercept: the axis of beta, gradient, slots and bend
-        block        H[place, place] of the features that have a place; slots[feature] is the place + 1, 0 for a feature
-                     that was never met, -1 for one that waits for a place
-        at, x        of one row: the places of its features that have one, and their values
+        block        H[slot, slot] of the features that have a slot; slots[feature] is the slot + 1, 0 for a feature
+                     that was never seen, -1 for one that waits for a slot
+        at, x        of one row: the slots of its features that have one, and their values
         log          the rows themselves: log_ends[n] to log_ends[n + 1] are row n's entries of log_indices and
-                     log_values, log_rows[n] what its expansion is made of
+                     log_values, log_rows[n] the numbers of its expansion
     """
     link, has_intercept, online, waits, logging, every, block_size = rules
     beta, gradient, slots, block = quadratic
@@ -148,9 +149,9 @@ def gather(
             gradient[indices[k]] += g * values[k]
         if has_intercept:
             gradient[bias] += g
-        # Phase 4: find the features that have a place in the block; the intercept comes last.
+        # Phase 4: find the features that have a slot in the block; the intercept comes last.
         size = 0
-        shift = 0.0  # how far the score has moved since the reference, to which the others' gradients belong
+        shift = 0.0  # change of the score since the reference weights, at which the other features' gradients are
         in_order = True
         for k in range(first, last + has_intercept if places else first):
             j = np.int64(indices[k]) if k < last else bias
@@ -162,7 +163,7 @@ def gather(
                 if waits:
                     shift += x[size] * (beta[j] - reference[j])
                 size += 1
-        # Phase 5: gradient and curvature of those that wait for one.
+        # Phase 5: add to gradient and curvature of the features that wait for a slot.
         if waits:
             for k in range(first, last):
                 j = np.int64(indices[k])
@@ -178,7 +179,7 @@ def gather(
         for a in range(size):
             bent = h * x[a]
             place = at[a]
-            # Online the block is needed whole at any time; else each pair is added once.
+            # Online the full block is needed at any time; else each pair is added once.
             end = size if online else a + 1
             if in_order:
                 for b in range(end):
@@ -186,7 +187,7 @@ def gather(
             else:
                 for b in range(end):
                     block[place, at[b]] += bent * x[b]
-        # Phase 7: keep the row, and see whether it is time to stop.
+        # Phase 7: log the row, and check whether it is time to stop.
         if logging:
             to = log_ends[n]
             for k in range(last - first):

@@ -1,8 +1,8 @@
-"""Lasso: L1-penalised logistic or probit regression from quadratic sketches of the likelihood, with a certificate.
+"""Lasso: L1-penalized logistic or probit regression from quadratic sketches of the likelihood, with a certificate.
 
-    maximise over b    L(b) - sum_j gamma_j |b_j|,    L(b) = sum_i c_i log F(y_i x_i'b)             (quadratic-l1, 4)
+    maximize over b    L(b) - sum_j gamma_j |b_j|,    L(b) = sum_i c_i log F(y_i x_i'b)             (quadratic-l1, 4)
 
-which is what liblinear minimises, with C = 1/gamma. An example of weight c whose score is m = x'b is replaced by its
+which is liblinear's objective, with C = 1/gamma. An example of weight c whose score is m = x'b is replaced by its
 Taylor polynomial there (appendix A): with z = y m, slope s = (log F)'(z) and curvature k = -(log F)''(z),
 
     g = c y s,  h = c k:     log F(y x'b') ~ const + g (x'b' - m) - h (x'b' - m)^2 / 2
@@ -11,37 +11,39 @@ so that the sum of many is a quadratic with H = sum h x x' (the paper's -2 Psi) 
 is the sketch; adding an example to it changes only G_j += g x_j and H on the example's own features.
 `bayou.kernels.l1_solver` finds the sketch's maximum under the penalty.
 
-algorithm="online" (algorithm 2). One pass. Each example is expanded at the present weights, and every `shoot_every`
-examples the weights are brought to the maximum of the sketch so far. H is kept in full only on features that have been
-close to active; where another's |G_j| may have passed gamma it joins them, its part of H read back from the log of
-examples (`sketch`). Taylor's polynomial of a surprising example (z << 0) is a straight line, along which weights
-would run away; its curvature is therefore at least s / (10 + 2 |z|). Two heuristics of section 4.1: with `ramp` = t the
-penalty rises with the examples as max(1, gamma i/t), or else early weights are shrunk too much (from 0 instead of 1 it
-diverges); with `block` = B the last B examples are expanded again, at the weights after them.
+algorithm="online" (algorithm 2). A single pass. Each example is expanded at the current weights, and every
+`shoot_every` examples the weights are brought to the maximum of the sketch so far. H is kept in full only on features
+that have been close to active; where another feature's |G_j| may have exceeded gamma it joins them, and its part of H
+is read back from the log of examples (`sketch`). Taylor's polynomial of a surprising example (z << 0) is a straight
+line, along which weights would diverge; its curvature is therefore at least s / (10 + 2 |z|). Two heuristics of section
+4.1: with `ramp` = t the penalty grows with the examples as max(1, gamma i/t), as otherwise early weights are shrunk too
+much (started from 0 instead of 1 it diverges); with `block` = B the last B examples are expanded again, at the weights
+after them.
 
 penalty="lookahead" (section 4.1, online): gamma = m sqrt(i) grows with the examples i as the noise in the gradient
 does, m from a small grid. The sketch is solved for each m; each example is scored by all of them before it is learned,
-and the weights in use are those of the m whose log-likelihood ahead is the best so far.
+and the weights in use are those of the m with the best log-likelihood of such predictions so far.
 
-algorithm="multipass" (section 5). Every pass expands all examples at the same weights; `end_pass` solves. That is
-Newton's method, and like it overshoots from a bad start; so a pass also sums the objective where it stands, and if that
-did not fall as it should, the step is cut (to the least of the parabola through what is known, at most to a half) and
-the next pass looks there, or from where it began if it went far astray. From then on surprising examples have the
-curvature that they have online, with a 10 that grows with every step that is taken whole: the last ones are Newton's.
+algorithm="multipass" (section 5). Every pass expands all examples at the same weights; `end_pass` solves. This is
+Newton's method, and like it overshoots from a bad start; so a pass also computes the objective at its weights, and if
+that did not fall as expected, the step is shortened (to the minimum of a parabola through the known values, and to half
+its length at most) and the next pass is made there, or at the step's start if the step went far astray. From then on
+surprising examples have the same curvature as online, with a 10 that grows with every step that is taken in full: the
+last ones are Newton's.
 
 algorithm="reduced" (algorithm 3). The same in O(d + k^2) memory: H is kept only on an active set S of at most k =
 `max_active` features, fixed during a pass. The next S takes, in this order and up to k: the weights that are not 0,
 those with |G_j| >= gamma by size, the last S, those with |G_j| >= tau gamma (`slack`). A k too close to the number of
-weights that are not 0 makes it go in circles: where the certificate has not improved for a while, or no room is left,
-k is doubled.
+weights that are not 0 makes it cycle: where the certificate has not improved for some passes, or no room is left, k is
+doubled.
 
 **The certificate.** A pass at b gives the exact gradient of L there, hence how far b is from optimal: `kkt_violation`
 is the largest of |G_j - gamma_j sign(b_j)| over weights that are not 0 and |G_j| - gamma_j over those that are.
-`end_pass` says True once it is at most `tolerance` times the penalty, and leaves the weights that it has certified.
+`end_pass` returns True once it is at most `tolerance` times the penalty, and keeps the weights that it has certified.
 
-**Merging.** Sketches made at the same weights add: learners that read a part of the data each ("multipass" or
-"reduced", in the midst of one pass) merge to the one that read all of it. Online sketches have been expanded along
-different ways and are refused.
+**Merging.** Sketches made at the same weights add: learners that each read a shard of the data ("multipass" or
+"reduced", within one pass) merge to the learner that would have read all of it. Online sketches have been expanded at
+different weights and cannot be merged.
 
 Paper: Balakrishnan, Madigan, Algorithms for sparse linear classifiers in the massive data setting (quadratic-l1). Its
 gamma is `penalty`, k `max_active`, tau `slack`. (3) has a sign slip; in section 5 "the fixed value beta_z" is
@@ -71,23 +73,23 @@ _NO_LOG = Sketch(1, rows=0, nonzeros=0)
 
 
 class Lasso(Learner):
-    """L1-penalised logistic or probit regression, online or to the last digit.
+    """L1-penalized logistic or probit regression, online or exact in a few passes.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
+        n_features: number of weights; feature indices start at 0.
         algorithm: "online" learns in one pass. "multipass" and "reduced" need several, each ended by `end_pass`, and
-            come to what a batch solver finds; "reduced" keeps only `max_active` features' curvature in memory.
-        penalty: gamma; a number, or one for each feature (0 is free), or "lookahead" (online), which learns it.
+            converge to the solution of a batch solver; "reduced" keeps only `max_active` features' curvature in memory.
+        penalty: gamma; a number, or one for each feature (0: not penalized), or "lookahead" (online), which learns it.
         link: "logistic" or "probit".
-        penalize_intercept: whether the intercept is penalised as the features are (by the mean of their penalties).
-        max_active: k, how many features' curvature "reduced" keeps; raised if it proves too small.
-        slack: tau; "reduced" also watches features whose gradient is at least this share of the penalty.
-        ramp: online, the number of examples over which the penalty rises to its full size; None: full from the start.
-        block: online, expand the last `block` examples again once they have come; 0: never.
-        shoot_every: online, how many examples are learned before the weights are solved for again.
-        tolerance: the share of the penalty that the largest violation may have at the end.
-        intercept: whether there is an extra weight whose feature is always 1.
-        dtype: in which weights are shown, "float64" (the default) or "float32". All that is kept is float64.
+        penalize_intercept: whether to penalize the intercept like the features (by the mean of their penalties).
+        max_active: k, number of features whose curvature "reduced" keeps; raised if it proves too small.
+        slack: tau; "reduced" also tracks features whose gradient is at least this fraction of the penalty.
+        ramp: online, the number of examples over which the penalty grows to its full size; None: full from the start.
+        block: online, expand each block of this many examples again once it is complete; 0: never.
+        shoot_every: online, number of examples between two solutions for the weights.
+        tolerance: largest violation of a certified solution, as a fraction of the penalty.
+        intercept: whether to add a weight whose feature is always 1.
+        dtype: type of the weights returned, "float64" (the default) or "float32". The state is always float64.
 
     >>> from bayou import Batch
     >>> batch = Batch.from_rows([{0: 1.0, 1: 1.0}, {1: 1.0}, {0: 1.0}, {1: 1.0}] * 5, labels=[1, 0, 1, 1] * 5)
@@ -211,7 +213,7 @@ class Lasso(Learner):
         problem.slots[active] = np.arange(1, len(active) + 1)
 
     def _nbytes_for(self, n_features: int) -> int:
-        """With what a sketch takes at first."""
+        """Return the size in bytes, including the initial size of a sketch."""
         size, most = n_features + 1, self._parameters["max_active"]
         if self._parameters["algorithm"] == "reduced":
             return 8 * min(size, most) ** 2 + 32 * size
@@ -265,9 +267,9 @@ class Lasso(Learner):
         return Scores(probability, score, None)
 
     def end_pass(self) -> bool:
-        """The data came to their end once: bring the weights to the maximum of what was gathered.
+        """End a pass over the data: bring the weights to the maximum of the quadratic gathered in it.
 
-        True once the weights are certified; they are then left as they are. Online there is one pass: always True.
+        Returns True once the weights are certified, and then keeps them. Online there is one pass: always True.
         """
         self._check_learns()
         with self._lock:
@@ -279,7 +281,7 @@ class Lasso(Learner):
             return self._passes.end_pass()
 
     def at_penalty(self, penalty: Any) -> Self:
-        """A learner like this one with another penalty, whose passes start from the weights that this one has found."""
+        """Return a learner with the same parameters but another penalty, whose passes start from this one's weights."""
         if self._online is not None:
             raise BadInput('online there is one pass; at_penalty is for algorithm="multipass" and "reduced".')
         with self._lock:
@@ -291,7 +293,7 @@ class Lasso(Learner):
         return other
 
     def progress(self) -> str:
-        """How far the passes have come, in a few words."""
+        """Return a short description of the progress of the passes; "" online."""
         return "" if self._passes is None else self._passes.progress()
 
     # --- looking inside -----------------------------------------------------------------------------------------
@@ -304,41 +306,41 @@ class Lasso(Learner):
 
     @property
     def active_size(self) -> int:
-        """How many weights are not 0, the intercept among them."""
+        """The number of weights that are not 0, including the intercept."""
         return int(np.count_nonzero(self._problem.weights))
 
     @property
     def n_passes(self) -> int:
-        """How many passes have ended."""
+        """The number of passes that have ended."""
         return int(self._problem.tally.passes)
 
     @property
     def objective(self) -> float:
-        """-L(b) + sum gamma |b| at the weights that the last pass was made with (NaN before the first)."""
+        """The value of -L(b) + sum gamma |b| at the weights of the last pass (NaN before the first)."""
         return self._problem.tally.objective if self._problem.tally.passes else math.nan
 
     @property
     def kkt_violation(self) -> float:
-        """The largest violation at the weights that the last pass was made with, in the units of the penalty.
+        """The largest violation at the weights of the last pass, in the units of the penalty (NaN before the first).
 
-        Those are the weights shown once `end_pass` has said True.
+        Once `end_pass` has returned True, these are the current weights.
         """
         return self._problem.tally.violation if self._problem.tally.passes else math.nan
 
     @property
     def largest_gradient(self) -> float:
-        """The largest |G_j| of what has been gathered, the intercept's left out."""
+        """The largest |G_j| of the quadratic gathered so far, without the intercept's."""
         return float(np.abs(self._problem.gradient[:-1]).max())
 
     @property
     def penalty_in_force(self) -> float:
-        """The penalty after the examples so far: on a ramp, or as "lookahead" has chosen it."""
+        """The penalty after the examples so far, with its ramp, or as chosen by "lookahead"."""
         return self._problem.scale() if self._online is None else self._online.penalty_in_force(self._examples)
 
     # --- merging ------------------------------------------------------------------------------------------------
 
     def _add(self, other: Self, base: Self | None) -> None:
-        """Sums add. They must have been made at the same weights, for the same features."""
+        """Add the sums of `other`, minus those of `base`. All must be at the same weights, for the same features."""
         if self._online is not None:
             raise BadModel(
                 "online sketches were expanded along different ways and cannot be merged; "

@@ -1,4 +1,4 @@
-"""Algorithm 2, one pass: examples are expanded as they come, and every few of them the weights go to the maximum.
+"""Algorithm 2, a single pass: examples are expanded as they arrive, and the weights maximized every few of them.
 
 The equations are in the docstring of `learner`.
 """
@@ -17,10 +17,10 @@ from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting, expansion
 from bayou.learners.lasso.problem import LassoProblem
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 
-# How near to the maximum the weights are brought, as a share of the penalty: far below what the next ten examples
-# change. Accurately so at the end of the data.
+# Largest violation that maximizing leaves, as a fraction of the penalty: far below what the next ten examples change.
+# The final solution is more accurate.
 ONLINE_TOLERANCE = 1e-4
-ONLINE_SWEEPS = 100  # what is not done then is done in ten examples
+ONLINE_SWEEPS = 100  # the next maximization, some ten examples later, does the rest
 FINAL_TOLERANCE = 1e-9
 LEAST_PENALTY = 1.0  # where a ramp starts
 # The multiples of sqrt(examples) among which "lookahead" chooses.
@@ -28,7 +28,7 @@ LOOKAHEAD = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
 
 
 class Online:
-    """Keeps the weights of a `LassoProblem` near the maximum of what was gathered so far."""
+    """Optimizer that keeps the weights of a `LassoProblem` near the maximum of the quadratic gathered so far."""
 
     def __init__(self, problem: LassoProblem, link: int, parameters: dict[str, Any]) -> None:
         self._problem = problem
@@ -44,11 +44,11 @@ class Online:
 
     @property
     def met(self) -> np.ndarray:
-        """The features met without a place."""
+        """The features that were seen and had no slot at first."""
         return self.waiting.met[: self.waiting.n_met[0]]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is saved beyond the problem."""
+        """Return the arrays to save in addition to those of the problem, by name."""
         found: dict[str, np.ndarray] = {}
         if not self._problem.dense:
             found |= {"met": self.met, "reference": self.waiting.reference, "bend": self.waiting.bend}
@@ -57,7 +57,7 @@ class Online:
         return found
 
     def ramped(self, learned: int) -> float:
-        """The share of the penalty that is in force after `learned` examples."""
+        """Return the fraction of the penalty that applies after `learned` examples."""
         if self._ramp is None:
             return 1.0
         return min(1.0, max(LEAST_PENALTY / self._problem.scale(), learned / self._ramp))
@@ -68,7 +68,7 @@ class Online:
         return self.ramped(learned) * self._problem.scale()
 
     def maximise(self, learned: int, final: bool = False) -> None:
-        """Bring the weights to the maximum of the sketch; nearly so, or (final) exactly."""
+        """Bring the weights to the maximum of the sketch: approximately, or (final) exactly."""
         problem = self._problem
         share = self.ramped(learned)
         tolerance = (FINAL_TOLERANCE if final else ONLINE_TOLERANCE) * problem.scale()
@@ -86,10 +86,10 @@ class Online:
             self._maximise_active(share, share * tolerance)
 
     def _maximise_active(self, share: float, tolerance: float) -> None:
-        """Maximise over the features that have a place; first see to it that all that matter have one.
+        """Maximize over the features that have a slot, giving slots to all features that may become nonzero.
 
         A change d of the weights changes no other G_j by more than sqrt(H_jj d'Hd): as long as that keeps all of
-        them below the penalty, they need not be looked at.
+        them below the penalty, they need not be checked.
         """
         problem = self._problem
         self._activate_in_reach(share)
@@ -103,7 +103,7 @@ class Online:
             waking = self._activate_in_reach(share)
 
     def _activate_in_reach(self, share: float) -> bool:
-        """Where a gradient may be beyond its penalty, look, and give places to all that are near; was one beyond?"""
+        """Give slots to features near their penalty if any may exceed it; return whether one does."""
         problem = self._problem
         change = problem.weights[problem.active] - self.waiting.reference[problem.active]
         reach = _squared_length(problem.block, change)
@@ -117,7 +117,7 @@ class Online:
         return bool(beyond.any())
 
     def _refresh(self) -> None:
-        """Bring the gradient of features without a place to the present weights."""
+        """Update the gradient of features without a slot to the current weights."""
         problem = self._problem
         active = problem.active
         change = problem.weights[active] - self.waiting.reference[active]
@@ -130,7 +130,7 @@ class Online:
         self.waiting.reference[active] = problem.weights[active]
 
     def _maximise_lanes(self, root: float, tolerance: float, sweeps: int) -> None:
-        """Every penalty of "lookahead"; the weights in use are then those that have looked ahead best."""
+        """Maximize for every penalty of "lookahead", then use the weights that have predicted best so far."""
         problem = self._problem
         self._refresh()
         found = []
@@ -152,7 +152,7 @@ class Online:
             self._activate(np.setdiff1d(np.flatnonzero(problem.weights), problem.active))
 
     def _activate(self, features: np.ndarray) -> None:
-        """Keep the curvature of these features from now on; what there is of it is in the sketch."""
+        """Give these features slots in the block, and read their curvature so far from the sketch."""
         problem = self._problem
         if len(features) == 0 or problem.sketch is None:
             return
@@ -166,7 +166,7 @@ class Online:
         problem.sketch.add_rows(problem.slots, problem.active, first, problem.block)
 
     def expand_block_again(self, learned: int) -> None:
-        """The block heuristic: what was expanded as it came is expanded anew at the weights after it."""
+        """Apply the block heuristic: expand the last block of examples again, at the weights after it."""
         problem = self._problem
         log = problem.sketch
         if log is None or not self._block_size:
@@ -184,7 +184,7 @@ class Online:
 
 @kernel
 def _squared_length(block, change):
-    """change' H change, on the first rows and columns of the block."""
+    """Return change' H change, on the first rows and columns of the block."""
     total = 0.0
     for a in range(change.size):
         if change[a] != 0.0:
@@ -197,7 +197,7 @@ def _squared_length(block, change):
 
 @kernel
 def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
-    """Whether the gradient of any feature without a place may be beyond its penalty, at most sqrt(bend reach) away."""
+    """Return whether |G_j| of any feature without a slot may exceed its penalty after a change of sqrt(bend reach)."""
     for k in range(met.size):
         j = met[k]
         if slots[j] < 0:
@@ -209,7 +209,7 @@ def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
 
 @kernel
 def _nearest(met, slots, gradient, penalty, share):
-    """The features without a place whose gradient is beyond this share of their penalty."""
+    """Return the features without a slot whose gradient exceeds this fraction of their penalty."""
     found = empty(met.size, np.int64)
     size = 0
     for k in range(met.size):
@@ -222,9 +222,9 @@ def _nearest(met, slots, gradient, penalty, share):
 
 @kernel
 def _expand_again(first, last, log, link, quadratic):
-    """Replace the expansions of some examples in the log by those at the present weights.
+    """Replace the expansions of the logged examples `first` to `last` (exclusive) by those at the current weights.
 
-    An example's part of G = theta - H b is (linear - h m) x; at the point of expansion that is its own slope g.
+    An example contributes (linear - h m) x to G = theta - H b; at the point of expansion linear - h m is its slope g.
     """
     ends, indices, values, rows, _ = log
     beta, gradient, slots, block = quadratic

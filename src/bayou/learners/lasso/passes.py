@@ -1,4 +1,4 @@
-"""Section 5 and algorithm 3: pass after pass, to what a batch solver finds, with a certificate.
+"""Section 5 and algorithm 3: several passes that converge to a batch solver's solution, with a certificate.
 
 "reduced" keeps H only on an active set of features. The equations are in the docstring of `learner`.
 """
@@ -14,20 +14,20 @@ from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve, vi
 from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting
 from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem
 
-MORE_REACH = 4.0  # surprises may go this many times further after each step that was taken whole
-# A step must bring at least this share of what its slope promises (Armijo), beyond what rounding hides.
+MORE_REACH = 4.0  # factor of `reach` after each step that was taken in full
+# A step must gain at least this fraction of what its slope predicts (Armijo), apart from rounding.
 ARMIJO = 1e-4
 ROUNDING = 1e-11
 SHORTEST_CUT = 1e-3
 ASTRAY = 2.0
-# After this many passes without a better certificate the active set is too small (or rounding is all there is left).
+# After this many passes without a better certificate the active set is too small (or only rounding noise is left).
 PATIENCE = 5
 
 
 class Passes:
-    """Steps of a `LassoProblem` from pass to pass."""
+    """Optimizer that takes one step of a `LassoProblem` per pass."""
 
-    # Nothing waits for a place, and nothing looks ahead.
+    # No feature waits for a slot, and there is no lookahead.
     waiting = Waiting(np.zeros(0, np.uint32), np.zeros(1, np.int64), np.zeros(0), np.zeros(0))
     ahead = Ahead(np.zeros((0, 0)), np.zeros(0))
 
@@ -38,24 +38,24 @@ class Passes:
         self._max_active = parameters["max_active"]
         size = problem.n_features + 1
         self.before = np.zeros(size)  # the last accepted weights
-        # With a log nothing needs a place: blocks are made when all is there. Else the intercept is always active.
+        # With a log no feature needs a slot: blocks are made at the end of a pass. Else the intercept is always active.
         problem.give_places(np.arange(size) if problem.dense else np.arange(size - 1, size if reduced else size - 1))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is saved beyond the problem."""
+        """Return the arrays to save in addition to those of the problem, by name."""
         return {"before": self.before}
 
     @property
     def room(self) -> int:
-        """How many features' curvature is kept at most."""
+        """The largest number of features whose curvature is kept."""
         return int(self._problem.tally.room) or self._max_active
 
     def reach(self) -> float:
-        """How far beyond the mirror image of its margin a surprising example may go."""
+        """Return how far the peak of a surprising example of margin z may lie beyond |z|; see `gather.expansion`."""
         return self._problem.tally.reach or math.inf
 
     def progress(self) -> str:
-        """How far the passes have come, in a few words."""
+        """Return a short description of the progress so far; "" before the end of the first pass."""
         tally = self._problem.tally
         if not tally.passes:
             return ""
@@ -71,7 +71,7 @@ class Passes:
         return ", ".join(words)
 
     def end_pass(self) -> bool:
-        """Go to the maximum of what was gathered, or back where the last step went too far; True once certified."""
+        """Go to the quadratic's maximum, or shorten the last step if it went too far; return True once certified."""
         problem = self._problem
         tally, penalty = problem.tally, problem.penalties()
         worst = float(violations(problem.gradient, problem.weights, penalty).max())
@@ -99,7 +99,7 @@ class Passes:
         hopeless = stuck and not full and stepped and tally.objective >= tally.accepted - slack
         self.before[:] = problem.weights
         tally.accepted, tally.slope, tally.share = tally.objective, 0.0, 1.0
-        if tally.converged or hopeless:  # rounding is all that is left of the violation
+        if tally.converged or hopeless:  # only rounding noise is left of the violation
             self._clear(problem.active)
             return True
         gradient = problem.gradient.copy()
@@ -111,9 +111,9 @@ class Passes:
         return False
 
     def _shorten(self) -> bool:
-        """Go back on the step taken, to where a parabola through what is known is least; False if none is left.
+        """Shorten the last step to the minimum of a parabola through the known values; False if nothing is left of it.
 
-        A step that surprises have led far astray is not worth a part of it: back to where it began, to hold them back.
+        A step that surprising examples have led far astray is undone; the next one bounds their influence.
         """
         problem = self._problem
         tally = problem.tally
@@ -126,7 +126,7 @@ class Passes:
         return cut == 0.0 or bool((problem.weights != self.before).any())
 
     def _climb(self, gradient: np.ndarray, tolerance: float) -> None:
-        """To the maximum of the quadratic that was gathered. `gradient` goes with the weights."""
+        """Bring the weights to the maximum of the quadratic gathered in this pass, and `gradient` along with them."""
         problem = self._problem
         if problem.sketch is not None:
             improve(problem.sketch, gradient, problem.weights, problem.penalties(), tolerance)
@@ -140,9 +140,9 @@ class Passes:
         problem.weights[active], gradient[active] = weights, near
 
     def _next_active(self, gradient: np.ndarray, raise_room: bool) -> np.ndarray:
-        """The features whose curvature the next pass gathers, at most as many as there is room for.
+        """Return the features whose curvature the next pass gathers, at most `room` of them.
 
-        `gradient` is that of the last pass, and for features that were active that of the quadratic at its maximum.
+        `gradient` is that of the last pass; for features that were active, that of the quadratic at its maximum.
         """
         problem = self._problem
         if problem.dense:
@@ -154,7 +154,7 @@ class Passes:
         rank[(size >= penalty) & (size > 0.0)] = 3
         rank[problem.active[(problem.weights[problem.active] == 0.0)]] = 2
         rank[problem.weights != 0.0] = 4
-        rank[size == 0.0] = np.where(rank[size == 0.0] == 4, 4, 0)  # never met
+        rank[size == 0.0] = np.where(rank[size == 0.0] == 4, 4, 0)  # never seen
         wanted = np.flatnonzero(rank)
         kept = int(np.count_nonzero(rank == 4))
         if raise_room or (kept >= self.room and np.count_nonzero(rank >= 3) > self.room):
@@ -165,7 +165,7 @@ class Passes:
         return np.sort(wanted)
 
     def _clear(self, active: np.ndarray) -> None:
-        """Ready for the next pass."""
+        """Clear the sums and give slots to these features, for the next pass."""
         problem = self._problem
         problem.gradient[:] = 0.0
         problem.tally.loss = problem.tally.examples = 0.0

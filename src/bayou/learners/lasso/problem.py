@@ -1,4 +1,4 @@
-"""What the lasso's algorithms share: the penalties, the weights where they stand, and the quadratic gathered there."""
+"""State shared by the lasso's algorithms: the penalties, the weights, and the quadratic gathered at them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bayou.learners.lasso.sketch import Sketch
 
 # Up to this size H is one dense matrix (of 33 MB), which is simpler and faster than anything else.
 DENSE = 2048
-# Matrices and sketches beyond this are refused.
+# Largest matrices and sketches that are accepted.
 MOST_BYTES = 4 << 30
 
 
 class _Number:
-    """One of the numbers in a `Tally`."""
+    """Descriptor of one number in a `Tally`."""
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -31,44 +31,44 @@ class _Number:
 
 
 class Tally:
-    """What is counted, by name, over the array that is saved."""
+    """Counters and sums by name, stored in one array that is saved."""
 
     def __init__(self) -> None:
         self.numbers = np.zeros(13)
 
     # of the present pass
     loss, examples = _Number(0), _Number(1)
-    # of the last pass that ended: how many there were, the objective where it was made and the largest violation there
+    # number of passes ended; of the last one, the objective at its weights and the largest violation there
     passes, objective, violation = _Number(2), _Number(3), _Number(4)
-    # the objective at the last accepted weights; of the step from them, its slope and the share taken
+    # the objective at the last accepted weights; of the step from them, its slope and the fraction taken
     accepted, slope, share = _Number(5), _Number(6), _Number(7)
-    # the smallest violation so far, and how many passes ago it was
+    # the smallest violation so far, and the number of passes since
     best, stalled = _Number(8), _Number(9)
-    # how many features H has room for (0: as many as was asked for), and whether the weights are certified
+    # number of features H has room for (0: `max_active`), and whether the weights are certified
     room, converged = _Number(10), _Number(11)
-    # online: after how many examples the present block began
-    # in passes: how far a surprise may go (0: as far as it asks)
+    # online: number of examples learned before the current block
+    # in passes: the reach of surprising examples (0: unlimited)
     block_start = reach = _Number(12)
 
 
 class LassoProblem:
-    """maximise L(b) - sum_j gamma_j |b_j|, with the quadratic that stands for L. The intercept is the last feature."""
+    """The problem max L(b) - sum_j gamma_j |b_j|, L approximated by a quadratic. The intercept is the last feature."""
 
     def __init__(self, n_features: int, penalty: Any, penalize_intercept: bool, dense: int, logged: bool) -> None:
-        """H of up to `dense` features, the intercept counted, is one matrix; `logged` keeps a sketch of it as well."""
+        """Keep H in one matrix for up to `dense` features, including the intercept; keep a sketch of it if `logged`."""
         size = n_features + 1
         self.n_features = n_features
         self.dense = size <= dense
         self.penalty_each = np.atleast_1d(np.asarray(1.0 if isinstance(penalty, str) else penalty))
         self.intercept_penalty = float(self.penalty_each.mean()) if penalize_intercept else 0.0
         self.weights, self.gradient = np.zeros(size), np.zeros(size)
-        # Where a feature stands in the block: 0 if it was never met, -1 if it has no place, else its place from 1 on.
+        # A feature's slot in the block, counted from 1; 0 if it was never seen, -1 if it was seen but has none.
         self.slots = np.zeros(size, np.int32)
         self.tally = Tally()
         self.sketch = Sketch(size) if logged else None
 
     def give_places(self, features: np.ndarray) -> None:
-        """A block of nothing for these features."""
+        """Make these features the active ones, with an empty block."""
         self.active = features.astype(np.int64)
         self.slots[:] = 0
         self.slots[features] = np.arange(1, len(features) + 1)
@@ -79,7 +79,7 @@ class LassoProblem:
         return Quadratic(self.weights, self.gradient, self.slots, self.block)
 
     def penalty_of(self, features: np.ndarray) -> np.ndarray:
-        """gamma of some features; the one behind the last is the intercept."""
+        """Return gamma of some features; n_features stands for the intercept."""
         each = self.penalty_each
         own = np.full(len(features), each[0]) if len(each) == 1 else np.append(each, 0.0)[features]
         own[features == self.n_features] = self.intercept_penalty
@@ -89,12 +89,12 @@ class LassoProblem:
         return share * self.penalty_of(np.arange(self.n_features + 1))
 
     def scale(self) -> float:
-        """What violations are measured by: the largest penalty, or 1 if nothing is penalised."""
+        """Return the unit of violations: the largest penalty, or 1 if nothing is penalized."""
         return float(self.penalty_each.max()) or 1.0
 
 
 def checked_penalty(penalty: Any, n_features: int) -> Any:
-    """A number, an array with one for each feature, or "lookahead"."""
+    """Return a checked penalty: a number, an array with one number per feature, or "lookahead"."""
     if isinstance(penalty, str):
         one_of("penalty", penalty, {"lookahead": True})
         return penalty

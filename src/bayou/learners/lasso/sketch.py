@@ -1,9 +1,9 @@
-"""A sum of sparse outer products, sum_i h_i x_i x_i', of which a few rows and columns are wanted.
+"""A sum of sparse outer products, sum_i h_i x_i x_i', of which only some rows and columns are needed.
 
-New examples are kept as they are, in a log: as long as there are few, that is far smaller than the matrix (Reuters:
-0.8 million non-zeros against 13 million), and any block of the matrix, or its product with a sparse vector, costs one
-reading of the log. When the log is full it is folded into a sparse matrix, so that memory is bounded by the matrix's
-own non-zeros however many examples come.
+New examples are kept unchanged in a log: while there are few, the log is far smaller than the matrix (Reuters: 0.8
+million non-zeros against 13 million), and any block of the matrix, or its product with a sparse vector, takes one scan
+of the log. When the log is full it is added to a sparse matrix, so that memory is bounded by the non-zeros of that
+matrix, whatever the number of examples.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from bayou.core.errors import BadModel
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
-# What the log holds: 50 MB. Memory is taken only as it fills.
+# Capacity of the log: 50 MB. Memory is allocated only as it fills.
 MOST_NONZEROS = 1 << 22
 MOST_ROWS = 1 << 20
-# Of each example in the log: its curvature h, the linear part of its expansion, the label's sign, its weight.
+# Columns of an example in the log:
 #     CURVATURE   h, the example's weight times the curvature of the log-likelihood at its margin
 #     LINEAR      g + h m, the linear part of the expansion
 #     SIGN        y, the label as +-1
@@ -28,13 +28,13 @@ CURVATURE, LINEAR, SIGN, WEIGHT = range(4)
 
 
 class Log(NamedTuple):
-    """Examples as they came. Of each: where it ends in the arrays of its features, and the four numbers of `rows`."""
+    """Log of examples in CSR form: the end of each in `indices` and `values`, and its four numbers in `rows`."""
 
     ends: np.ndarray
     indices: np.ndarray
     values: np.ndarray
     rows: np.ndarray
-    length: np.ndarray  # one number: how many there are
+    length: np.ndarray  # one number: the number of examples
 
 
 class Sketch:
@@ -55,7 +55,7 @@ class Sketch:
     # --- what is saved ------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All there is, without room to spare."""
+        """Return the log and the folded matrix as arrays to save, without unused capacity."""
         n = self.length[0]
         nonzeros = self.ends[n]
         folded = self.folded
@@ -72,7 +72,7 @@ class Sketch:
         }
 
     def make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        """Be of such a size that what `arrays` gave with these shapes can be put back."""
+        """Resize so that saved arrays of these shapes can be copied into `arrays()`."""
         from scipy.sparse import csr_array
 
         n, nonzeros = shapes["log ends"][0], shapes["log indices"][0]
@@ -87,7 +87,7 @@ class Sketch:
             self.folded.data = np.zeros(stored)
 
     def check(self) -> None:
-        """Refuse what kernels could not survive."""
+        """Raise BadModel if the arrays are inconsistent, which would crash kernels."""
         n = self.length[0]
         ends, indices = self.ends[: n + 1], self.indices[: self.ends[n]]
         fine = ends[0] == 0 and (np.diff(ends) >= 0).all() and (indices < self.width).all()
@@ -101,7 +101,7 @@ class Sketch:
     # --- growing ------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Nothing but zeros again."""
+        """Reset the sum to zero."""
         self.length[0] = 0
         self.folded = None
 
@@ -128,7 +128,7 @@ class Sketch:
         self.folded = whole
 
     def add(self, other: Sketch, base: Sketch | None) -> None:
-        """Take in what `other` has beyond `base`."""
+        """Add what `other` has beyond `base`."""
         if base is not None and base.length[0] == 0 and base.folded is None:
             base = None
         if base is not None:
@@ -149,10 +149,10 @@ class Sketch:
         if other.folded is not None:
             self._add_folded(other.folded)
 
-    # --- what is asked of it ------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------
 
     def block(self, features: np.ndarray) -> np.ndarray:
-        """The matrix with these rows and columns, dense."""
+        """Return the submatrix of these rows and columns, dense."""
         slots = np.zeros(self.width, np.int32)
         slots[features] = np.arange(1, len(features) + 1)
         block = np.zeros((len(features), len(features)))
@@ -160,14 +160,14 @@ class Sketch:
         return block
 
     def add_rows(self, slots: np.ndarray, features: np.ndarray, first: int, block: np.ndarray) -> None:
-        """Fill the rows and columns of `block` from `first` on. Feature j stands at slots[j] - 1, if that is >= 0."""
+        """Fill the rows and columns of `block` from `first` on. Feature j is at slots[j] - 1, if that is >= 0."""
         _add_log(self.log, slots, first, len(features), block)
         if self.folded is not None:
             whole = self.folded
             _add_matrix(whole.indptr, whole.indices, whole.data, slots, features[first:], first, block)
 
     def subtract_product(self, features: np.ndarray, change: np.ndarray, gradient: np.ndarray) -> None:
-        """gradient -= H[:, features] change."""
+        """Subtract H[:, features] change from `gradient`."""
         moved = np.zeros(self.width)
         moved[features] = change
         _subtract_log(self.log, moved, gradient)
@@ -178,9 +178,9 @@ class Sketch:
 
 @kernel
 def _add_log(log, slots, first, size, block):
-    """block[a, b] += h x_a x_b for all pairs of which one stands at `first` or behind it; nothing is there yet.
+    """Compute block[a, b] += h x_a x_b for all pairs with a slot at `first` or after it, which start from 0.
 
-    Each pair is added once, and mirrored in the end: a row's features need not be in the order of their places.
+    Each pair is added once, and mirrored in the end: a row's features need not be in the order of their slots.
     """
     ends, indices, values, rows, length = log
     n = length[0]

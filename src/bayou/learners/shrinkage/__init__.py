@@ -1,4 +1,4 @@
-"""Online Bayesian lasso; what it does is in `learner`, how it is solved in `equations`."""
+"""Online Bayesian lasso. The model is described in `learner`, its solution in `equations`."""
 
 from bayou.core.registry import Record
 from bayou.learners.shrinkage.learner import Shrinkage

@@ -13,34 +13,34 @@ from scipy.linalg import blas, lapack
 from bayou.kernels.compiling import kernel
 from bayou.kernels.room import empty
 
-# Features whose own evidence d_j M_jj is above this share of the penalty are solved exactly.
+# Features whose own evidence d_j M_jj exceeds this fraction of the penalty are solved exactly.
 SHARE = 0.003
-# Up to this many features are all solved exactly: looking for the small ones costs more.
+# Up to this many features, all are solved exactly: screening would cost more.
 FEW = 64
-# Conjugate gradients that need more steps than this have met numbers that are not theirs: all is solved by Cholesky.
+# Conjugate gradients that need more steps than this are failing numerically; Cholesky is used instead.
 MOST_STEPS = 100
 
 
 class Sums(NamedTuple):
-    """M and b as the equations have them. Centring takes m m'/n from M and m (sum y)/n from b, m the features' sums."""
+    """M and b of the equations. Centering subtracts m m'/n from M and m (sum y)/n from b, with m the features' sums."""
 
-    products: np.ndarray  # M before that
-    against: np.ndarray  # b
-    middle: np.ndarray  # m / n; 0 without centring
-    examples: float  # n, by weight; 0 without centring
-    diagonal: np.ndarray  # M_jj; 0 for a feature that was never met, or always the same
+    products: np.ndarray  # M before centering
+    against: np.ndarray  # b, centered
+    middle: np.ndarray  # m / n; 0 without centering
+    examples: float  # n, the sum of example weights; 0 without centering
+    diagonal: np.ndarray  # M_jj, centered; 0 for a feature that was never seen or is constant
 
 
 class Factor(NamedTuple):
-    """The last equations, factored: those of the features `exact`, and what is left of each other one's variance."""
+    """The factored equations: Cholesky's factor for the features `exact`, and the diagonal for all others."""
 
-    exact: np.ndarray  # their numbers, ascending
-    root: np.ndarray  # sqrt(d) of them
+    exact: np.ndarray  # indices of the features solved exactly, ascending
+    root: np.ndarray  # sqrt(d) of these
     lower: np.ndarray  # L L' = a I + S M S
-    rest: np.ndarray  # of all: d / (a + d M_jj), and 0 for the exact ones
+    rest: np.ndarray  # for all features: d / (a + d M_jj), and 0 for the exact ones
 
     def spreads(self, x: np.ndarray, extra: float) -> np.ndarray:
-        """x'A^-1 x + extra of each row of x."""
+        """Return x'A^-1 x + extra for each row of x."""
         spread = (x * x) @ self.rest + extra
         if len(self.exact):
             half = lapack.dtrtrs(self.lower, (x[:, self.exact] * self.root).T, lower=1)[0]
@@ -48,7 +48,7 @@ class Factor(NamedTuple):
         return spread
 
     def variances(self) -> np.ndarray:
-        """The diagonal of A^-1."""
+        """Return the diagonal of A^-1."""
         found = self.rest.copy()
         if len(self.exact):
             inverse = lapack.dtrtri(self.lower, lower=1)[0]
@@ -56,7 +56,7 @@ class Factor(NamedTuple):
         return found
 
     def drawn(self, mean: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """mean + S L'^-1 z."""
+        """Return mean + S L'^-1 z, with sqrt(rest) z for the features that are not exact."""
         found = mean + np.sqrt(self.rest) * z
         if len(self.exact):
             half = lapack.dtrtrs(self.lower, z[self.exact], lower=1, trans=1)[0]
@@ -65,7 +65,7 @@ class Factor(NamedTuple):
 
 
 def factored(sums: Sums, d: np.ndarray, a: float, screening: float, width: int) -> Factor:
-    """The equations of these sums under prior variances d / a; `width` is the size of M, with the column of ones."""
+    """Factor the equations of these sums under prior variances d / a; `width` is the size of M, ones included."""
     rest = np.zeros(width)
     rest[: len(d)] = d / (a + d * sums.diagonal)
     all_of_them = screening == 0.0 or len(d) <= FEW
@@ -78,11 +78,11 @@ def factored(sums: Sums, d: np.ndarray, a: float, screening: float, width: int) 
 def solution(
     products: np.ndarray, sums: Sums, factor: Factor, d: np.ndarray, a: float, start: np.ndarray, screening: float
 ) -> np.ndarray:
-    """w = S (a I + S M S)^-1 S b, by conjugate gradients that begin with what the factor solves."""
+    """Return w = S (a I + S M S)^-1 S b, by conjugate gradients preconditioned by the factor."""
     root = np.sqrt(d)
     goal = root * sums.against
     met = np.flatnonzero(sums.diagonal)
-    if len(factor.exact) == len(met):  # all that can have a weight
+    if len(factor.exact) == len(met):  # every feature that can have a weight is exact
         found = np.zeros(len(d))
         found[met] = factor.root * _solved(factor.lower, goal[met])
         return found
@@ -112,7 +112,7 @@ def solution(
 
 
 def _lower(sums: Sums, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarray:
-    """L with L L' = a I + S M S, of some features."""
+    """Return L with L L' = a I + S M S, for some features."""
     if not len(some):
         return np.zeros((0, 0), order="F")
     matrix = sums.products.copy() if len(some) == len(sums.products) else sums.products[np.ix_(some, some)]
@@ -129,7 +129,7 @@ def _lower(sums: Sums, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarr
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=0)
         if not failed and np.isfinite(lower[diagonal, diagonal]).all():
             return lower
-        # Numbers so far apart that the sums of their products, rounded, are no longer those of any features.
+        # The values differ so much in size that the rounded sums of products are not positive definite.
         nudge = 10.0 * nudge or 1e-15
 
 
@@ -137,10 +137,10 @@ def _solved(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
     return lapack.dpotrs(lower, right, lower=1)[0] if len(right) else right
 
 
-# It waits for memory: BLAS would share such short work out to threads, and take three times as long.
+# Bound by memory: BLAS would split such a short product among threads, and take three times as long.
 @kernel(fastmath={"reassoc", "contract"})
 def _times(matrix, x):
-    """What the first rows and columns of a matrix, as many as x has, make of x."""
+    """Return the product of x with the leading square block of a matrix of the size of x."""
     found = empty(x.size, np.float64)
     for i in range(x.size):
         product = 0.0

@@ -1,42 +1,43 @@
 """Online Bayesian lasso (OSLOG): Gaussian regression under a prior that sharpens around the last weights.
 
 A label is y = x'w + noise of variance s. Before each example the prior of weight j is N(0, s d_j / a) with d_j =
-|w_j|, so that sum a w_j^2 / d_j stands for the lasso's a |w|_1. With M = sum c x x' and b = sum c y x over the
+|w_j|, so that sum a w_j^2 / d_j approximates the lasso's a |w|_1. With M = sum c x x' and b = sum c y x over the
 examples so far, each of weight c, the posterior is
 
-    N(w, s A^-1)        A = M + a D^-1,   w = A^-1 b           D = diag(d), d_j = max(|w_j| of before, floor)
+    N(w, s A^-1)        A = M + a D^-1,   w = A^-1 b           D = diag(d), d_j = max(|previous w_j|, floor)
 
-and a label is N(x'w, s (1 + x'A^-1 x)). Solved as S (a I + S M S)^-1 S b, S = sqrt(D), which stays finite where d
-vanishes (Lemma 1). Solved again and again, with d of the weights just found, w converges to the minimum of |y - X
-w|^2 + 2a |w|_1: the lasso, scikit-learn's `Lasso(alpha=a/N)`; `iterations` says how often an example does so, and
-`lasso` gives the exact limit, by coordinate descent on (M, b) (Fu 1998).
+and a label is N(x'w, s (1 + x'A^-1 x)). It is solved as S (a I + S M S)^-1 S b, S = sqrt(D), which stays finite where d
+vanishes (Lemma 1). Solved repeatedly, each time with d from the last weights, w converges to the minimum of |y - X
+w|^2 + 2a |w|_1: the lasso, scikit-learn's `Lasso(alpha=a/N)`; `iterations` is the number of solutions per example, and
+`lasso` returns the exact limit, by coordinate descent on (M, b) (Fu 1998).
 
-What the paper leaves wrong or open, and what is done here:
+Errors and gaps of the paper, and what is done here:
 
-- With d_j = |w_j| zeros absorb: a feature that the first example lacks is dead forever, and a first label of 0 kills
-  all. The `floor` revives them; any from 1e-10 to 1e-4 of the weights' scale serves. Weights that do not rise above it
-  are shown, and predicted with, as 0.
-- The first prediction is 0, not the sum of the features that w = 1 would give; d starts from 1 all the same, and stays
-  there until a weight is not 0.
+- With d_j = |w_j| zeros absorb: a feature that the first example lacks stays 0 forever, and a first label of 0 keeps
+  all weights at 0. The `floor` revives them; any value from 1e-10 to 1e-4 of the weights' scale works. Weights that do
+  not exceed it are treated as 0.
+- The first prediction is 0, not the sum of the features that w = 1 would give; d still starts from 1, and stays there
+  until a weight is not 0.
 - Theorem 1 misprints the variance.
-- s is known, or learned as the mean of c e^2 / (1 + c x'A^-1 x) over the errors e made so far, or the paper's 4 Y^2
+- s is given, or learned as the mean of c e^2 / (1 + c x'A^-1 x) over the errors e made so far, or the paper's 4 Y^2
   with Y the largest |label| so far.
-- What is answered is the mean cut to the range of the labels so far (`bounded`): with more features than rows it may
-  be anything. On one of fifteen sets the squared loss was 13 times the variance of the labels, and is .4 with that.
-- How much penalty? The weights are in units of the labels, and so is a: where none is given it is three standard
-  deviations of the labels so far. With a = 1 fifteen sets had .44 to 13.6 times the variance of the labels as loss.
+- The prediction is the mean clipped to the range of the labels so far (`bounded`): with more features than rows it may
+  be any number. On one of fifteen data sets the squared loss was 13 times the variance of the labels, and is .4 with
+  clipping.
+- The weights are in units of the labels, and so is a: by default it is three standard deviations of the labels so far.
+  With a = 1 the loss on fifteen data sets was .44 to 13.6 times the variance of the labels.
 - A fixed a shrinks too much at first: with `ramp` = T it is a t/T up to example T.
-- The intercept is no weight like others: labels and features are centred online, from their sums, which takes it out
-  of the equations (its prior is flat); or it is a column of ones, shrunk as all are (`centring=False`).
+- The intercept is not an ordinary weight: labels and features are centered online, from their sums, which removes it
+  from the equations (its prior is flat); or it is a column of ones, shrunk like the others (`centring=False`).
 
-**Screening.** Most features of a sparse model have d_j M_jj far below a, and hardly matter to the others. Those above
+**Screening.** Most features of a sparse model have d_j M_jj far below a, and hardly affect the others. Those above
 SHARE a are solved exactly, by Cholesky; that solution, with a division for each of the others, is the first step (and
-then the preconditioner) of conjugate gradients, until the residual r says |z - exact z| <= |r| / a <= `screening`
+then the preconditioner) of conjugate gradients, until the residual r shows that |z - exact z| <= |r| / a <= `screening`
 |z|, z = w / sqrt(d). The rows of M cost as much as the example's update of M itself. `screening=0` is one Cholesky of
-everything.
+all features.
 
 State: M, b, w, d, n_features^2 numbers in float64. Merging adds M, b and sums; w and d are averaged by examples until
-the next example solves them anew.
+the next example solves for them again.
 
 Paper: oslog. Rajaratnam and others (2016) have the batch version.
 """
@@ -60,17 +61,17 @@ from bayou.kernels.room import empty
 from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 from bayou.learners.shrinkage.equations import Factor, Sums, factored, solution
 
-# What is kept of the state and one copy of it to work on; refused beyond: some 16,000 features.
+# Largest size of the state and one working copy that is accepted: some 16,000 features.
 MOST_BYTES = 4 << 30
-# Rows with fewer features than one in SPARSE are added entry by entry.
+# Rows with fewer than 1/SPARSE of the features are added entry by entry.
 SPARSE = 4
-# The noise variance starts from 1, as if START examples had said it; an intercept of which nothing is known has this
-# variance, in units of the noise.
+# The initial noise variance of 1 counts as START examples; WIDE is the variance of an intercept without data, in units
+# of the noise.
 START, WIDE = 1e-6, 1e6
-# Sums may fall short of their base's by as much as rounding makes of them.
+# Relative amount by which rounding may take a sum below its base's.
 MERGE_ROUNDING = 1e-9
 PAPERS_NOISE = "paper"
-# A penalty that is not given is so many deviations of the labels.
+# The default penalty in standard deviations of the labels, and its bounds.
 DEVIATIONS, LEAST_PENALTY, MOST_PENALTY = 3.0, 1e-6, 1e15
 
 
@@ -78,19 +79,19 @@ class Shrinkage(Learner):
     """Online Bayesian lasso regression.
 
     Args:
-        n_features: how many weights there are; n_features^2 numbers are kept, refused beyond 4 GB.
-        penalty: a; large values shrink more weights to nothing. Compare with sums of |feature x noise|, which grow
-            like the root of the number of examples. None is three standard deviations of the labels so far.
-        iterations: how often the weights are solved for after each example, at most.
-        tolerance: fewer times if no weight moved by more than this share of the largest.
-        floor: the smallest |w| that counts: what keeps weights of 0 alive.
-        noise_variance: how far labels scatter around their means; None learns it, "paper" is 4 max|label|^2.
-        bounded: whether to answer with no number beyond the labels so far.
-        ramp: the penalty grows in proportion to the examples, up to `ramp` of them; 0 has it whole from the start.
-        screening: how far sqrt(d)-scaled weights may be from those of an exact solution, relatively; 0 is exact.
-        intercept: whether labels may have a mean that no feature tells.
-        centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
-        dtype: in which weights are shown, "float64" or "float32". All is kept in float64.
+        n_features: number of weights; the state has n_features^2 numbers and takes at most 4 GB.
+        penalty: a; larger values shrink more weights to 0. Compare with sums of |feature x noise|, which grow like the
+            root of the number of examples. None is three standard deviations of the labels so far.
+        iterations: largest number of solutions for the weights after each example.
+        tolerance: stop earlier if no weight moved by more than this fraction of the largest.
+        floor: the smallest |w| other than 0, which lets weights of 0 become nonzero again.
+        noise_variance: variance of the labels around their means; None learns it, "paper" is 4 max|label|^2.
+        bounded: whether to clip predictions to the range of the labels so far.
+        ramp: number of examples over which the penalty grows to its full size; 0: full from the start.
+        screening: largest relative error of the weights in units of sqrt(d); 0 solves exactly.
+        intercept: whether to fit an intercept.
+        centring: fit the intercept by centering features and labels, without penalty; False adds a column of ones.
+        dtype: type of the weights returned, "float64" or "float32". The state is always float64.
 
     >>> from bayou import Batch
     >>> learner = Shrinkage(n_features=3, penalty=0.1)
@@ -141,8 +142,8 @@ class Shrinkage(Learner):
                 f"{MOST_BYTES >> 30} GB, some 16,000 features. Use gaussian, or fewer features."
             )
         self._centred = self._has_intercept and centring
-        # Behind all features stands the column of ones, so that the last row of M has the sums of features and weights,
-        # and the last of b that of labels. It is a weight like others only if there is an intercept and no centring.
+        # The column of ones comes after all features, so that the last row of M has the sums of features and weights,
+        # and the last of b that of labels. It is an ordinary weight only if there is an intercept and no centering.
         self._size = self._n_features + (self._has_intercept and not centring)
         self._products = np.zeros((self._n_features + 1, self._n_features + 1))
         self._vectors = np.zeros((3, self._n_features + 1))  # b, w, d of the last solution; all 0 before the first
@@ -163,12 +164,12 @@ class Shrinkage(Learner):
         }
 
     def _nbytes_for(self, n_features: int) -> int:
-        """A copy to work on included."""
+        """Return the size in bytes, including a working copy."""
         return 8 * (n_features + 1) * (2 * (n_features + 1) + 3)
 
     @property
     def noise(self) -> float:
-        """The noise variance, as it is known or learned so far."""
+        """The noise variance, as given or as learned so far."""
         given = self._parameters["noise_variance"]
         squares, weight, largest = self._noise_sums
         if given == PAPERS_NOISE:
@@ -178,7 +179,7 @@ class Shrinkage(Learner):
         return float(min(given, self._most_noise))
 
     def penalty_at(self, example: int) -> float:
-        """a after `example` examples."""
+        """Return the penalty a after `example` examples."""
         ramp, penalty = self._parameters["ramp"], self._parameters["penalty"]
         if penalty is None:
             count, total, squares = self._label_sums.tolist()
@@ -195,7 +196,7 @@ class Shrinkage(Learner):
         example = self._examples
         start = 0
         for stop in (*learned.tolist(), len(batch)):
-            # Rows that are not learned are predicted together; one that is, alone: its bits are no matter of others.
+            # Rows that are not learned are predicted together; each row that is learned, alone, as bits might differ.
             for rows in (slice(start, stop), slice(stop, min(stop + 1, len(batch)))):
                 if rows.start < rows.stop:
                     noise[rows] = self.noise
@@ -215,7 +216,7 @@ class Shrinkage(Learner):
         return found
 
     def _intercept_mean(self, weights: np.ndarray) -> float:
-        """What a row without features has, under some weights."""
+        """Return the score of a row without features, under some weights."""
         if not self._has_intercept:
             return 0.0
         if not self._centred:
@@ -224,7 +225,7 @@ class Shrinkage(Learner):
         return float((self._vectors[0, -1] - weights[:-1] @ self._products[-1, :-1]) / count) if count else 0.0
 
     def _spreads(self, batch: Batch, rows: slice, example: int) -> np.ndarray:
-        """x'A^-1 x of each row, that of the intercept included."""
+        """Return x'A^-1 x of each row, including the intercept's part."""
         found = np.empty(rows.stop - rows.start)
         factor = self._factored(example)
         block = max(1, (1 << 22) // len(self._products))
@@ -237,7 +238,7 @@ class Shrinkage(Learner):
         return found
 
     def _spread(self, x: np.ndarray, factor: Factor) -> np.ndarray:
-        """The same of dense rows, with the column of ones."""
+        """Return x'A^-1 x of dense rows with the column of ones; centers `x` in place."""
         extra = 0.0
         if self._centred:
             count = self._products[-1, -1]
@@ -246,7 +247,7 @@ class Shrinkage(Learner):
         return np.minimum(factor.spreads(x, extra), LIMIT["float64"])
 
     def _learn(self, batch: Batch, row: int, label: float, c: float, mean: float, spread: float, example: int) -> None:
-        """Add an example to all sums, and solve."""
+        """Add an example to all sums, and solve for the weights."""
         nonzeros = slice(batch.indptr[row], batch.indptr[row + 1])
         indices, values = batch.indices[nonzeros], batch.values[nonzeros]
         error = label - mean
@@ -267,9 +268,9 @@ class Shrinkage(Learner):
         self._solve(example, self._parameters["iterations"])
 
     def settle(self, iterations: int = 100_000) -> int:
-        """Solve again and again until no weight moves (`tolerance`): the lasso's weights, but for the floor.
+        """Solve repeatedly until no weight moves (`tolerance`), which gives the lasso's weights except for the floor.
 
-        Returns how often it was solved.
+        Returns the number of solutions.
         """
         if self._frozen:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Settle the learner itself.")
@@ -277,7 +278,7 @@ class Shrinkage(Learner):
             return self._solve(self._examples, whole_number("iterations", iterations, 1)) if self._examples else 0
 
     def _solve(self, example: int, iterations: int) -> int:
-        """Weights of the sums as they are, from a prior of the weights as they were; `iterations` times at most."""
+        """Solve at most `iterations` times, each time with a prior from the last weights; return the number."""
         weights = self._vectors[1, : self._size]
         far = math.sqrt(LIMIT[self._dtype])
         sums, a, screening = self._sums(), self.penalty_at(example), self._parameters["screening"]
@@ -288,9 +289,9 @@ class Shrinkage(Learner):
             found = solution(self._products, sums, self._factor, d, a, weights, screening)
             if not (np.abs(found) <= far).all():
                 found = np.clip(np.nan_to_num(found), -far, far)
-            found[np.abs(found) <= self._parameters["floor"]] = 0.0  # their d is the floor, and so it stays
+            found[np.abs(found) <= self._parameters["floor"]] = 0.0  # d stays at the floor
             if first and not found.any():
-                return done  # a first label of 0, or the only one there is to centre: nothing was said, and d stays 1
+                return done  # first label 0, or only one to center: nothing learned, d stays 1
             moved = np.max(np.abs(found - weights))
             weights[:], self._vectors[2, : self._size] = found, d
             if moved <= self._parameters["tolerance"] * np.max(np.abs(weights)):
@@ -306,11 +307,11 @@ class Shrinkage(Learner):
             middle = self._products[-1, :-1] / count
             against = against - middle * self._vectors[0, -1]
             left = raw - count * middle * middle
-        # Of a feature that is always the same nothing is left but rounding.
+        # For a constant feature only rounding noise is left.
         return Sums(products, against, middle, count, np.where(left > 1e-13 * raw, left, 0.0))
 
     def _factored(self, example: int) -> Factor:
-        """The equations of the last solution, factored; found again where they were not kept (a file has the sums)."""
+        """Return the factored equations of the last solution, computed again if they are missing (after loading)."""
         if self._factor is None:
             last = self._vectors[2, : self._size]
             d = last if last.any() else np.ones(self._size)
@@ -333,7 +334,7 @@ class Shrinkage(Learner):
         return self._intercept_mean(self._vectors[1]), float(spread * self.noise)
 
     def lasso(self) -> np.ndarray:
-        """The exact lasso of all examples so far: the weights that endless iterations would reach, zeros and all."""
+        """Return the exact lasso weights of all examples so far: the limit of many iterations, with exact zeros."""
         with self._lock:
             sums = self._sums()
             products = sums.products - sums.examples * np.outer(sums.middle, sums.middle)
@@ -343,7 +344,7 @@ class Shrinkage(Learner):
         return found[: self._n_features]
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        """Correlations and all: a draw is w + sqrt(s) S L'^-1 z, z standard normal, keyed by (seed, draw, feature)."""
+        """Draw from the joint posterior: w + sqrt(s) S L'^-1 z, z standard normal, keyed by (seed, draw, feature)."""
         factor, count = self._factored(self._examples), self._products[-1, -1]
         for draw, found in enumerate(scores):
             z = _normals(seed, draw, len(self._products)) * math.sqrt(self.noise)
@@ -360,7 +361,7 @@ class Shrinkage(Learner):
             known = np.diagonal(base._products)
             if any((np.diagonal(heir._products) < known * (1 - MERGE_ROUNDING)).any() for heir in (self, other)):
                 raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-        # this learner already counts the examples of both
+        # `_examples` of this learner is already the total of both
         shares = np.array([self._examples - other._examples + (base._examples if base else 0), other._examples])
         heirs = [(self, 1.0, shares[0]), (other, 1.0, shares[1])] + ([(base, -1.0, base._examples)] if base else [])
         total = sum(sign * share for _, sign, share in heirs)
@@ -379,10 +380,10 @@ class Shrinkage(Learner):
         self._factor = None
 
 
-# BLAS would share such short work out to threads, and take three times as long.
+# BLAS would split such short work among threads, and take three times as long.
 @kernel
 def _add_products(matrix, x):
-    """matrix += x x'."""
+    """Add x x' to `matrix`."""
     for i in range(x.size):
         if x[i] != 0.0:
             for j in range(x.size):
@@ -391,7 +392,7 @@ def _add_products(matrix, x):
 
 @kernel
 def _dots(indptr, indices, values, weights, intercept, found):
-    """x'w + intercept of each row."""
+    """Write x'w + intercept of each row to `found`."""
     for row in range(indptr.size - 1):
         score = intercept
         for k in range(indptr[row], indptr[row + 1]):

@@ -1,4 +1,4 @@
-"""The kernel of any pass, in float64 scalars: what `first_pass` does, with cavities and what is held of the prior.
+"""The kernel of any pass, in float64 scalars: `first_pass` extended by cavities and held prior factors.
 
 The equations are in `learner`.
 """
@@ -34,19 +34,22 @@ FAR = math.sqrt(MOST)
 
 
 class Frozen(NamedTuple):
-    """What stands still while examples are learned."""
+    """Arrays and settings that `stream` needs besides the weights; only `stretches` is written to."""
 
-    averages: np.ndarray  # of the factors of an example of either class, by feature
+    averages: np.ndarray  # average factors of an example of each class, by feature
     intercept_averages: np.ndarray
-    again: bool  # whether the data come again, so that an average stands for the example
-    stretches: np.ndarray  # in which stretch of examples a feature was last used, from 1
-    stretch: int  # for how many examples the prior's factor is held
-    standing: bool  # whether it is all of the posterior that is held
+    again: bool  # whether this is a further pass, so that an average stands for the example's old factor
+    stretches: np.ndarray  # the stretch of examples in which a feature was last used, from 1
+    stretch: int  # number of examples for which the prior's factor is held
+    standing: bool  # whether the whole posterior is held instead (mini-batches)
 
 
 @inlined
 def _believed(weights, frozen, feature, here, learns):
-    """(mean, variance, whether selected) of a weight in stretch `here`; what is held of it is made where it learns."""
+    """Return (mean, variance, whether selected) of a weight in stretch `here`.
+
+    If the prior's factor is held, the held one is used where it is of this stretch; otherwise a learned row renews it.
+    """
     state = weights.state
     precision = np.float64(state[feature, PRECISION]) + state[feature, NEGATIVE + PRECISION]
     shift = np.float64(state[feature, SHIFT]) + state[feature, NEGATIVE + SHIFT]
@@ -68,7 +71,7 @@ def _believed(weights, frozen, feature, here, learns):
 
 @inlined
 def _add_factor(state, feature, at, precision, shift, share, count):
-    """Add to the factors of one class; share: of an example that was not met before, else 0."""
+    """Add to the sums of one class; share: added to COUNT, 0 if the example was counted in an earlier pass."""
     noise = rounding_phase(feature, count) if state.itemsize == 4 else 0.0
     grown = np.float64(state[feature, at + PRECISION]) + precision
     state[feature, at + PRECISION] = min(max(nudged(grown, noise), 0.0), MOST)
@@ -81,21 +84,21 @@ def _add_factor(state, feature, at, precision, shift, share, count):
 
 @kernel
 def stream(examples, weights, frozen, example, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0.
+    """Predict each row, then learn from it if its weight is not 0.
 
     A row is laid out as in `first_pass`, without padding: slot 0 is the intercept, slot k the row's feature k - 1.
 
-        xs, means, variances    values; means and variances of the cavities, in which the example is left out
-        out[k]                  (PRECISION, SHIFT) of the factor that is left out, 0 in a first pass
-        alone[k]                whether nothing would be left, so that the weight is not updated
+        xs, means, variances    values; means and variances of the cavities, without the example
+        out[k]                  (PRECISION, SHIFT) of the factor that is removed, 0 in a first pass
+        alone[k]                whether no precision would be left, so that the weight is not updated
     """
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     state, intercept = weights.state, weights.intercept
     averages, intercept_averages = frozen.averages, frozen.intercept_averages
     numbers = zeros((3, examples.longest + 1), np.float64)
     xs, means, variances = numbers[0], numbers[1], numbers[2]
-    out = zeros((examples.longest + 1, 2), np.float64)  # what is taken out for the cavity
-    alone = zeros(examples.longest + 1, np.bool_)  # to be left alone
+    out = zeros((examples.longest + 1, 2), np.float64)  # factors removed for the cavity
+    alone = zeros(examples.longest + 1, np.bool_)  # weights not to update
     for row in range(indptr.size - 1):
         start = indptr[row]
         size = indptr[row + 1] - start + 1
@@ -108,7 +111,7 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
         example += np.uint64(c != 0.0)
         for repeat in range(repeats):
             m = s2 = score = spread = 0.0
-            # Phase 1: believe each weight, leave the example's own factor out of it, and add up.
+            # Phase 1: get each weight's posterior, remove the example's own factor from it, and add up.
             for k in range(size):
                 if k == 0:
                     x = 1.0 if weights.has_intercept else 0.0
@@ -143,7 +146,7 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                 break
             whole = math.sqrt(1.0 + s2)
             slope, curvature = links.slope_and_curvature(links.PROBIT, sign * m / whole)
-            # Phase 3: the example's new factor for each weight; what it gains over the old one is added.
+            # Phase 3: compute the example's new factor for each weight, and add its difference from the old one.
             for k in range(size):
                 x = xs[k]
                 if x == 0.0 or alone[k]:

@@ -1,4 +1,4 @@
-"""The kernel of the first pass, in vectors; the equations are in `learner`."""
+"""The vectorized kernel of the first pass; the equations are in `learner`."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from bayou.learners.spike_slab.weights import (
 )
 
 LOG2E = 1.0 / math.log(2.0)
-# Non-zeros between a row and the one whose weights are asked for: about two rows of forty.
+# Non-zeros between a row and the one whose weights are prefetched: about two rows of forty.
 AHEAD = 80
 
 
 @kernel
 def stream(examples, weights, example, score_mean, score_variance):
-    """Predict every row, learn from those whose weight is not 0.
+    """Predict each row, then learn from it if its weight is not 0.
 
-    A row is laid out in vectors of LANES slots; slot 0 is the intercept, and slots behind the last feature have x = 0:
+    A row is laid out in vectors of LANES slots; slot 0 is the intercept, and slots after the last feature have x = 0:
 
         slot       0           1          2         ...
         features   spare       feature    feature         rows of the state, whose columns are those of `weights`
         xs         1 or 0      x          x               values
         slabs      variance of the slab part                theres   its mean
         powers     log2 of the odds' exponential            roots    their factor
-        means, variances                                    of the weight, slab and spike together
+        means, variances                                    of the weight, slab and spike combined
 
-    An example of weight c > 1 is met `repeats` times, each time with a share of its weight.
+    An example of weight c > 1 is learned `repeats` times, each time with a share of its weight.
     """
     state, intercept, selects = weights.state, weights.intercept, weights.selects
     inclusion_prior, slab_variance = weights.inclusion_prior, weights.slab_variance
@@ -74,7 +74,7 @@ def stream(examples, weights, example, score_mean, score_variance):
             fetch = repeat == 0 and ahead >= 0
             bias, bias_variance = intercept_posterior(weights)
             m = s2 = chosen_m = chosen_s2 = zero
-            # Phase 1: gather the sums of factors, and make the slab part of each posterior.
+            # Phase 1: gather the sums of factors, and compute the slab part of each posterior.
             for k in range(0, size, LANES):
                 if fetch:
                     for lane in range(LANES):
@@ -87,8 +87,8 @@ def stream(examples, weights, example, score_mean, score_variance):
                 store(theres, k, there)
                 store(powers, k, max(shift * there * (-0.5 * LOG2E), lowest))
                 store(roots, k, sqrt(precision) * odds)
-            # Phase 2: inclusion, mean and variance of each weight, and their sums over the row. A loop of its own:
-            # short chains of operations overlap with their neighbours better than a long one.
+            # Phase 2: inclusion, mean and variance of each weight, and their sums over the row. A separate loop:
+            # short chains of operations overlap with their neighbors better than a long one.
             for k in range(0, size, LANES):
                 x, slab, there = load(xs, k), load(slabs, k), load(theres, k)
                 against = min(load(roots, k) * exp2_within(load(powers, k)), LONGEST_ODDS)
@@ -119,7 +119,7 @@ def stream(examples, weights, example, score_mean, score_variance):
             pull = dtype(sign * slope * spread)
             bend, rest = dtype(curvature), dtype(1.0 - curvature)
             count = example + np.uint64(repeat << 24)
-            # Phase 4: the factor that the example gives each weight, added to the sums of its class.
+            # Phase 4: compute the example's factor for each weight, and add it to the sums of its class.
             for k in range(0, size, LANES):
                 x, mean = load(xs, k), load(means, k)
                 xx = x * x
@@ -127,7 +127,7 @@ def stream(examples, weights, example, score_mean, score_variance):
                 d = 1.0 / ((max(others - own, 0.0) + own * rest) + 1.0)
                 precision = xx * bend * d
                 shift, push = mean * precision, x * pull * d
-                if state.itemsize == 4:  # float64 has room for any product of what is let in
+                if state.itemsize == 4:  # in float64 no product of valid inputs overflows
                     shift, push = min(max(shift, -most), most), min(max(push, -most), most)
                 shift = shift + push
                 precision, shift = precision * share, shift * share

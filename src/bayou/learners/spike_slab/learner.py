@@ -1,41 +1,41 @@
-"""Spike and slab: which features matter, with a probability for each, learned from a stream by expectation propagation.
+"""Spike and slab: an inclusion probability for every feature, learned from a stream by expectation propagation.
 
 Model: P(y | x, w) = Phi(y x'w); s_j ~ Bernoulli(rho0); w_j ~ N(0, tau0) where s_j = 1, and exactly 0 where s_j = 0.
-The likelihood of all examples is kept as a Gaussian factor per weight, with precision Lr and precision times mean Lh,
-both 0 at the start. With it, the posterior of a weight is a spike and a slab again (olss, (21) to (23)):
+The likelihood of all examples is stored as a Gaussian factor per weight, with precision Lr and precision times mean Lh,
+both 0 at the start. With it, the posterior of a weight is again a spike and a slab (olss, (21) to (23)):
 
     log-odds  = logit(rho0) - log(1 + tau0 Lr)/2 + Lh^2 tau0 / (2 (1 + tau0 Lr)),   pi = S(log-odds)
     slab      N(mt, vt),   vt = 1/(Lr + 1/tau0),   mt = vt Lh
     mean      m = pi mt,   variance v = pi (vt + (1 - pi) mt^2), at least 1e-30
 
-An example (x, y = +-1) meets the independent Gaussians N(m, v). With S = 1 + sum x^2 v, z = y sum x m / sqrt(S),
-R = phi(z)/Phi(z), k = R (R + z), every active weight gets from it the factor that moment matching leaves, tilted
-distribution over cavity, written without a difference of nearly equal numbers:
+An example (x, y = +-1) is combined with independent Gaussians N(m, v). With S = 1 + sum x^2 v, z = y sum x m / sqrt(S),
+R = phi(z)/Phi(z), k = R (R + z), every active weight gets the factor of moment matching, tilted distribution over
+cavity, written without a difference of nearly equal numbers:
 
     d = 1 / (S - k x^2 v),   r = x^2 k d,   h = m r + x y R sqrt(S) d,         Lr += r,   Lh += h
 
-That is assumed-density filtering, one pass over a stream. A further pass (`end_pass` says that the data come again) is
-stochastic EP: the averages of the factors of each class, Lr+/n+ and Lh+/n+, and those of the negatives, are frozen; a
-visit takes the average of its class out of N(m, v), computes the example's own factor against that cavity, and puts it
-in the average's place. After each pass L is the sum of one factor per example, all of the same weight. Where nothing
-but noise would be left (a cavity's precision <= 0), a weight is left alone for that example.
+That is assumed-density filtering, one pass over a stream. A further pass (after `end_pass`) is stochastic EP: the
+averages of the factors of each class, Lr+/n+ and Lh+/n+, and those of the negatives, are frozen; a visit removes the
+average of its class from N(m, v), computes the example's own factor against that cavity, and puts it in the average's
+place. After each pass L is the sum of one factor per example, all of the same weight. Where only noise would be left (a
+cavity's precision <= 0), a weight is not updated for that example.
 
-An example of weight c is learned as ceil(c) repeats, each a factor to the power c / ceil(c): a factor taken c times at
-once would claim the credit of all repeats for every feature. Beyond 64 repeats each counts for more.
+An example of weight c is learned as ceil(c) repeats, each a factor to the power c / ceil(c): a factor applied c times
+at once would attribute the effect of all repeats to every feature. Beyond 64 repeats each counts for more.
 
-`refresh_every` = T > 1 holds the prior's factor, (1/v - Lr, m/v - Lh), for T examples at a time, as the paper does
-to save time; here it is computed whenever a weight is used, which costs less than keeping it and is as good.
-`batch_size` = M > 1 is the paper's mini-batch: N(m, v) stands still for M examples. They all claim the same credit, and
-with correlated features weights can grow without bound; it is there for comparisons.
+`refresh_every` = T > 1 holds the prior's factor, (1/v - Lr, m/v - Lh), for T examples at a time, as the paper does to
+save time; by default it is computed whenever a weight is used, which costs less than storing it and is as good.
+`batch_size` = M > 1 is the paper's mini-batch: N(m, v) is constant for M examples. These ignore each other's updates,
+and with correlated features weights can grow without bound; it is meant for comparisons.
 
 `intercept` is a weight that is always in the slab. A feature is selected where its log-odds are > 0. Predictions use
-the means of the selected weights, Phi(sum x m), predictive="selected", or all of the posterior,
+the means of the selected weights, Phi(sum x m), predictive="selected", or the whole posterior,
 Phi(sum x m / sqrt(1 + sum x^2 v)), predictive="full".
 
 Papers: Fang et al., Online Bayesian sparse learning with spike and slab priors, ICDM 2020 (olss), sections II, III, and
 its slides. inclusion_prior and slab_variance are rho0 and tau0. Its (17) to (20) and (22), (23) are moments of the
-tilted distribution and have to be divided by the cavity, as here; its 10^6 for the first variances lets a feature that
-is met late take all the credit.
+tilted distribution and have to be divided by the cavity, as here; its 10^6 for the initial variances attributes all
+evidence to features that are seen late.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ from bayou.learners.spike_slab.weights import (
 )
 
 PREDICTIVES = {"selected": True, "full": False}
-# What is counted of passes:
-#     ENDED      how many have ended
-#     AVERAGED   how many of them had ended when the averages were made
+# Counters of passes:
+#     ENDED      number of passes that have ended
+#     AVERAGED   value of ENDED when the averages were computed
 ENDED, AVERAGED = range(2)
 # pi (1 - pi) mt^2, the part of a variance that exceeds the slab's, is at most a quarter of 2 log(odds) vt.
 WIDER_THAN_THE_SLAB = 100.0
-# A pass that moves no inclusion probability further than this was the last one needed.
+# A pass that moves no inclusion probability by this much has converged.
 SETTLED = 1e-3
 
 
@@ -85,18 +85,19 @@ class SpikeSlab(Learner):
     """Sparse probit regression with an inclusion probability for every feature.
 
     Args:
-        n_features: how many weights there are; features are numbered from 0.
-        inclusion_prior: rho0, how probable it is that a feature matters, before any data; it steers how many are
-            selected, and may be as small as 1e-30.
-        slab_variance: tau0, the variance of the weights that matter: about 1 for 0/1 features, 3 to 50 for rows of
+        n_features: number of weights; feature indices start at 0.
+        inclusion_prior: rho0, prior probability that a feature is included; it controls how many are selected, and may
+            be as small as 1e-30.
+        slab_variance: tau0, prior variance of the included weights: about 1 for 0/1 features, 3 to 50 for rows of
             length 1 such as tf-idf.
-        refresh_every: T, for how many examples the prior's factor is held; 1 is best.
-        batch_size: M, how many examples meet the same posterior; more than 1 is for comparisons, and can diverge.
-        predictive: "selected", the means of the selected features, or "full".
-        link: "probit", the only one.
-        intercept: whether there is an extra weight whose feature is always 1; it is always selected.
-        intercept_variance: its prior variance; max(3, slab_variance) if not given.
-        dtype: of the state, "float32" or "float64". The intercept is always kept in float64.
+        refresh_every: T, number of examples for which the prior's factor is held; 1 is best.
+        batch_size: M, number of examples learned with the same posterior; more than 1 is for comparisons, and can
+            diverge.
+        predictive: "selected" uses the means of the selected weights, "full" the whole posterior.
+        link: "probit", the only link supported.
+        intercept: whether to add a weight whose feature is always 1; it is always selected.
+        intercept_variance: its prior variance; by default max(3, slab_variance).
+        dtype: type of the state, "float32" or "float64". The intercept is always kept in float64.
 
     >>> from bayou import Batch
     >>> import numpy as np
@@ -146,13 +147,13 @@ class SpikeSlab(Learner):
             raise BadInput("slab_variance and intercept_variance must be at least 1e-6; scale the features.")
         self._selects = one_of("predictive", predictive, PREDICTIVES)
         self._prior_log_odds = math.log(rho) - math.log1p(-rho)
-        # The row behind the last feature is spare: rows are padded with it.
+        # The row after the last feature is spare: rows are padded with it.
         self._state = aligned_zeros(self._n_features + 1, COLUMNS, self._dtype)
         self._averages = aligned_zeros(self._n_features, AVERAGES, self._dtype)
         self._intercept_state = np.zeros(COLUMNS)
         self._intercept_averages = np.zeros(AVERAGES)
         self._passes = np.zeros(2, np.int64)
-        # In which stretch of T (or M) examples a feature was last used, from 1; who refreshes always needs none.
+        # The stretch of T (or M) examples in which a feature was last used, from 1; empty if T = M = 1.
         self._stretch = max(refresh_every, batch_size)
         self._stretches = np.zeros(self._n_features if self._stretch > 1 else 0, np.int64)
         widest = WIDER_THAN_THE_SLAB * max(1.0, tau, self._parameters["intercept_variance"])
@@ -172,7 +173,7 @@ class SpikeSlab(Learner):
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
         p = self._parameters
         if self._passes[ENDED] > self._passes[AVERAGED] and weights.any():
-            self._freeze()  # not before the data do come again
+            self._freeze()  # not before further data arrive
         examples, example = examples_of(batch, signs, weights), np.uint64(self._examples)
         known = SpikeSlabState(
             self._state,
@@ -183,7 +184,7 @@ class SpikeSlab(Learner):
             p["slab_variance"],
             self._selects,
         )
-        # a model whose data have not come again predicts as fast
+        # also for predictions, as long as no second pass has begun: this kernel is faster
         if self._stretch == 1 and self._passes[AVERAGED] == 0:
             first_pass.stream(examples, known, example, mean, variance)
         else:
@@ -197,19 +198,19 @@ class SpikeSlab(Learner):
     # --- passes -------------------------------------------------------------------------------------------------
 
     def new_stream(self) -> None:
-        """What comes next was never learned from, whatever `end_pass` said."""
+        """Begin a new stream: the rows that follow are new data, even after `end_pass`."""
         with self._lock:
             self._passes[:] = 0
 
     def end_pass(self) -> bool:
-        """The data will come again. True where this pass, not the first, has hardly moved an inclusion probability."""
+        """End a pass over data that will follow again. Returns True if the pass (after the first) moved little."""
         with self._lock:
             moved = self._freeze() if self._passes[ENDED] > 0 else math.inf
             self._passes[ENDED] += 1
             return moved < SETTLED
 
     def _freeze(self) -> float:
-        """Make the averages those of now; how far the most restless inclusion probability has moved since the last."""
+        """Renew the averages of factors; return the largest move of an inclusion probability since the last time."""
         self._passes[AVERAGED] = self._passes[ENDED]
         p = self._parameters
         freeze_averages(self._intercept_state[None], self._intercept_averages[None], 0.5, 1.0)
@@ -219,19 +220,19 @@ class SpikeSlab(Learner):
 
     @property
     def log_odds(self) -> np.ndarray:
-        """The log-odds of every feature's inclusion."""
+        """The log-odds of inclusion of every feature."""
         with self._lock:
             return self._log_odds_of(self._state[:-1])
 
     @property
     def inclusion(self) -> np.ndarray:
-        """The probability of every feature to matter."""
+        """The inclusion probability of every feature."""
         with self._lock:
             return self._inclusion_of(self._state[:-1])
 
     @property
     def selected(self) -> np.ndarray:
-        """The features more likely to matter than not, in ascending order."""
+        """The indices of features with an inclusion probability above 1/2, ascending."""
         return np.flatnonzero(self.log_odds > 0)
 
     def _log_odds_of(self, rows: np.ndarray) -> np.ndarray:
@@ -280,7 +281,7 @@ class SpikeSlab(Learner):
         return ScoreRule(self._link, "plain" if self._parameters["predictive"] == "selected" else "closed")
 
     def _add(self, other: Self, base: Self | None) -> None:
-        """Factors add. What only one of the two has met stays as it is there, also what is held of it."""
+        """Add the factors of `other`. Features changed by only one of the two keep its row, including held factors."""
         for name in ("state", "intercept"):
             mine, theirs = self._arrays()[name], other._arrays()[name]
             before = None if base is None else base._arrays()[name]

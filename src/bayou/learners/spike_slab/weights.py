@@ -1,4 +1,4 @@
-"""What is kept of every weight, and its posterior; the equations are in `learner`."""
+"""State of every weight, and its posterior; the equations are in `learner`."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 
-# A feature's row: of the positive examples the sum of factors (precision, precision * mean) and of weights, then the
-# precision that is held; from NEGATIVE on the same of the negative ones, and the precision * mean that is held.
+# A feature's row: for the positive examples the sums of factors (precision, precision * mean) and of weights, then the
+# held precision; from NEGATIVE on the same sums for the negative ones, and the held precision * mean.
 COLUMNS = 8
 #     PRECISION        the sum of the factors' precisions
 #     SHIFT            the sum of their precision * mean
-#     COUNT            the sum of the weights of the examples that gave them
-#     HELD_PRECISION   the precision that is held of the prior's factor, HELD_SHIFT its precision * mean
-#     NEGATIVE         where the three sums of the negative examples begin
+#     COUNT            the sum of the weights of their examples
+#     HELD_PRECISION   the held precision of the prior's factor, HELD_SHIFT its precision * mean
+#     NEGATIVE         first column of the three sums of the negative examples
 PRECISION, SHIFT, COUNT = range(3)
 HELD_PRECISION, NEGATIVE, HELD_SHIFT = 3, 4, 7
 # A row of averages: (precision, precision * mean) of a positive example, then of a negative one.
 AVERAGES, NEGATIVE_AVERAGE = 4, 2
 HELD = [HELD_PRECISION, HELD_SHIFT]
-# What is never negative: sums of precisions and of weights.
+# Columns that are never negative: sums of precisions and of weights.
 COUNTS = [COUNT, NEGATIVE + COUNT]
 SUMS = [PRECISION, COUNT, NEGATIVE + PRECISION, NEGATIVE + COUNT]
-# No factor is larger than this, in float64 as in float32, and no mean than its root: all stays finite.
+# Largest factor, in float64 as in float32; its root is the largest mean, so that everything stays finite.
 MOST = LIMIT["float32"]
 LEAST_VARIANCE = 1e-30
-LONGEST_ODDS = 1e30  # against a feature; pi is no smaller than its inverse
+LONGEST_ODDS = 1e30  # largest odds against a feature, so that pi >= 1e-30
 MOST_REPEATS = 64  # of an example by its weight
 
 
 class SpikeSlabState(NamedTuple):
-    """What a kernel knows of the weights, and writes to."""
+    """Weight state that a kernel reads and updates in place."""
 
-    state: np.ndarray  # a row for every feature, and a spare one to pad with
-    intercept: np.ndarray  # as a row of the state
+    state: np.ndarray  # one row per feature, and a spare one to pad with
+    intercept: np.ndarray  # like a row of the state
     has_intercept: bool
-    intercept_precision: float  # of its prior
+    intercept_precision: float  # of the intercept's prior
     inclusion_prior: float
     slab_variance: float
-    selects: bool  # whether predictions use the selected weights alone
+    selects: bool  # whether predictions use only the selected weights
 
 
 def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(Lr, Lh) of some rows."""
+    """Return (Lr, Lh) of some rows of the state."""
     rows = rows.astype(np.float64)
     precision = rows[:, PRECISION] + rows[:, NEGATIVE + PRECISION]
     return precision, rows[:, SHIFT] + rows[:, NEGATIVE + SHIFT]
@@ -56,7 +56,7 @@ def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @inlined
 def intercept_posterior(weights):
-    """(mean, variance) of the intercept, which is always in the slab."""
+    """Return (mean, variance) of the intercept, which is always in the slab."""
     intercept = weights.intercept
     precision = weights.intercept_precision + intercept[PRECISION] + intercept[NEGATIVE + PRECISION]
     variance = 1.0 / precision
@@ -65,7 +65,7 @@ def intercept_posterior(weights):
 
 @kernel
 def posterior(precision, shift, inclusion_prior, slab_variance, far):
-    """(mean, variance, whether selected) of a weight with this likelihood; the equations of `learner`, in odds."""
+    """Return (mean, variance, whether selected) of a weight with this likelihood: `learner`'s equations, in odds."""
     slab = 1.0 / (precision + 1.0 / slab_variance)
     there = min(max(slab * shift, -far), far)
     against = (1.0 - inclusion_prior) / inclusion_prior * math.sqrt(1.0 + slab_variance * precision)
@@ -77,7 +77,7 @@ def posterior(precision, shift, inclusion_prior, slab_variance, far):
 
 @kernel
 def freeze_averages(state, averages, inclusion_prior, slab_variance):
-    """Fill the averages of every row's factors, an example of each class; how far an inclusion probability moved."""
+    """Write each row's average factor per class; return the largest move of an inclusion probability."""
     moved = 0.0
     for row in range(state.shape[0]):
         precision = shift = old_precision = old_shift = 0.0
@@ -106,7 +106,7 @@ def _inclusion(precision, shift, inclusion_prior, slab_variance):
 
 @kernel
 def probabilities(selects, mean, variance, probability):
-    """P(y = 1) from the score's mean and variance."""
+    """Write P(y = 1) for the score's mean and variance in each row to `probability`."""
     for row in range(mean.size):
         z = mean[row] if selects else mean[row] / math.sqrt(1.0 + variance[row])
         probability[row] = links.normal_cdf(z)
