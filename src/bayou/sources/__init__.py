@@ -1,10 +1,10 @@
-"""Sources: whatever data people have, as batches, with memory that does not grow with them.
+"""Sources: data in files, tables and streams as batches, with memory that does not grow with the data.
 
 source = open("clicks.svm.gz", recipe=Recipe(kind="svmlight", bits=22))
 for batch in source:
     learner.learn(batch)
 
-Names are loaded when they are first used, so that the list of formats costs nothing.
+Names are imported on first use, so that importing the list of formats is cheap.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayou.sources.formats.registry import FORMATS
 
-if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
+if TYPE_CHECKING:  # for type checkers; at run time __getattr__ imports these names
     from bayou.core.extras import Extras
     from bayou.recipe.recipe import Recipe
     from bayou.sources.open_data import open

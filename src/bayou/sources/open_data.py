@@ -1,4 +1,4 @@
-"""Opening data: which format they have, and a `Source` that reads them."""
+"""Opening of data: `open` detects the format and returns a `Source`."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def open(
     dtype: str = "float32",
     groups: bool | None = None,
 ) -> Source:
-    """The batches of some data.
+    """Return a `Source` of batches of the data.
 
     Args:
         data: a path or glob, several of them, "-" for standard input, or an object with `__arrow_c_stream__` (a
             DataFrame of pandas or polars, a DuckDB result, an Arrow table), or an iterable of such objects, which are
-            taken for the parts of one table; or `ParquetParts`, some rows of Parquet files.
-        recipe: how a raw row becomes an example, or some of a recipe's fields; what kind of data it is for is then
-            found out.
-        extras: those of a model, `learner.extras`, instead of a recipe: the data are read as the model's own were.
-        format: "auto" goes by the name and the beginning of the data.
-        on_error: "raise" a sentence at the first bad line, or "skip" bad lines, counting them.
-        labels: whether a row without a label is bad; without, it is fine, and its label is NaN.
+            read as the parts of one table; or `ParquetParts`, ranges of rows of Parquet files.
+        recipe: how a raw row becomes an example: a Recipe, or some of its fields by name, in which case the kind of
+            data is detected.
+        extras: `learner.extras` of a model, instead of a recipe: the data are read like those the model has learned.
+        format: name of the format; "auto" detects it from the name and the beginning of the data.
+        on_error: "raise" BadInput at the first bad line, or "skip" bad lines and count them.
+        labels: if true, rows without a label are bad; otherwise their label is NaN.
         tags: whether to keep the examples' tags.
-        threads: how many other threads read ahead; the results do not depend on it.
-        dtype: of the features' values.
-        groups: whether batches say which column or namespace each non-zero is of (`Batch.groups`), where that is known:
-            for a learner that `wants_groups`. If not given, it is as the model whose extras these are has learned.
+        threads: number of other threads that read ahead; the results do not depend on it.
+        dtype: type of the features' values.
+        groups: whether batches hold the group of each nonzero, given by its column or namespace (`Batch.groups`), where
+            it has one: for a learner that `wants_groups`. By default as set in the extras.
 
     >>> import pyarrow as pa
     >>> clicks = pa.table({"site": ["a", "b", "a"], "clicked": [1, 0, 1]})
@@ -69,7 +69,7 @@ def open(
         extras = extras.for_predicting()
     kind = extras.required_recipe.kind
     if files is not None and kind != found.kinds[0] and not files.head().strip():
-        found = empty_format(kind)  # an empty pipe is no other kind of data
+        found = empty_format(kind)  # empty data fit any kind of recipe
     if kind not in found.kinds:
         what = "a table" if files is None else f"{files.names[0]} ({found.name})"
         raise BadInput(
@@ -89,7 +89,7 @@ def open(
 
 
 def parts_or_paths(data: Any) -> Any:
-    """The data as parts of a table, or as names of files, which they most often are; a table as it is."""
+    """Return an iterable of tables as the parts of one table; paths and tables as they are."""
     if isinstance(data, str | os.PathLike) or hasattr(data, "__arrow_c_stream__"):
         return data
     if isinstance(data, list) and all(isinstance(name, str) for name in data):
@@ -100,9 +100,9 @@ def parts_or_paths(data: Any) -> Any:
 
 
 def spare_cores() -> int:
-    """How many threads can read ahead while this one learns."""
+    """Return how many threads can read ahead while this one learns."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(count - 1, 16)  # a handful of parsers keeps any learner busy
+    return min(count - 1, 16)  # a few parsers keep any learner busy
 
 
 def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:

@@ -1,4 +1,4 @@
-"""Parts of Parquet files as data: some rows of some row groups, for whoever learns a shard of them."""
+"""Parts of Parquet files as data: ranges of rows of row groups, for training on a shard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """The rows from `first` to before `last` of a row group of a file."""
+    """Rows [first, last) of a row group of a file."""
 
     file: str
     group: int
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 class ParquetParts:
-    """Some parts, in the order in which they are read; `sources.open` takes them.
+    """Parts of Parquet files, in the order in which they are read; `sources.open` accepts them.
 
     >>> parts = ParquetParts([Part("a.parquet", 0, 0, 100), Part("a.parquet", 1, 0, 50)])
     >>> parts.rows, parts.files
@@ -38,7 +38,7 @@ class ParquetParts:
         return self._starts[-1]
 
     def cut(self, first: int, last: int) -> list[Part]:
-        """Rows `first` to before `last` of all of them, counted through.
+        """Return the parts that hold rows [first, last), counted over all parts.
 
         >>> ParquetParts([Part("a", 0, 10, 20), Part("b", 0, 0, 5)]).cut(7, 12)
         [Part(file='a', group=0, first=17, last=20), Part(file='b', group=0, first=0, last=2)]
@@ -58,7 +58,7 @@ class ParquetParts:
         return list(dict.fromkeys(part.file for part in self.parts))
 
     def scans(self) -> Iterator[tuple[str, int, list[Part]]]:
-        """(file, row group, its parts in ascending order): what is read by going through a row group once."""
+        """Yield (file, row group, its parts in ascending order) for each scan of a row group that is needed."""
         waiting: list[Part] = []
         for part in self.parts:
             if waiting and (part[:2] != waiting[0][:2] or part.first < waiting[-1].last):

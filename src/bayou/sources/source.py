@@ -1,4 +1,4 @@
-"""Source: batches from files or tables, in order, with what was skipped counted and named."""
+"""Source: batches from files or tables, in order, with bad lines counted and described."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ ON_ERROR = {"raise": False, "skip": True}
 
 @dataclass
 class _Ready:
-    """A block, parsed, with as much done as does not depend on the blocks before it."""
+    """A parsed block, processed as far as possible without the blocks before it."""
 
     file: str
     first: bool
-    labels: np.ndarray  # as the rule read them, with negatives as they were written
-    negatives: Negatives  # how they were written
-    strange: np.ndarray  # labels as written that say nothing to the rule
+    labels: np.ndarray  # as the rule read them, with negatives as given
+    negatives: Negatives  # how negatives are written in the data
+    strange: np.ndarray  # unrecognized labels, as given
     parsed: ParsedBlock
-    batch: Batch | None  # None if its features have no numbers yet
-    done: float | None  # the share of the data that lies before its end
+    batch: Batch | None  # None if its features, or its classes, are not numbered yet
+    done: float | None  # the fraction of the data before its end
 
 
 class Cut(NamedTuple):
-    """A block of text, not read yet."""
+    """A block of text that another source can read (`Source.read`)."""
 
-    task: Any  # as its reader has it
-    line: int | None  # lines of its file before it, if somebody has counted them
-    done: float  # the share of the data that lies before its end
+    task: Any  # the reader's task
+    line: int | None  # number of lines before it in its file; None if not counted yet
+    done: float  # the fraction of the data before its end
 
     @property
     def block(self) -> Block:
         return cast(Block, _text_of(self.task))
 
     def with_text(self, text: np.ndarray) -> Cut:
-        """The same with its bytes somewhere else; as many newlines as kernels look ahead stand behind them."""
+        """Return the cut with `text` as its bytes, which must be followed by PADDING newlines."""
         block = replace(self.block, data=text)
         return self._replace(task=block if isinstance(self.task, Block) else self.task._replace(block=block))
 
@@ -61,28 +61,28 @@ def _text_of(task: Any) -> Block | None:
 
 
 def _lines_in(block: Block) -> int:
-    """Counted some bytes at a time: room for all at once would be new memory each time, which is dear."""
+    """Return the number of lines in a block, counted in small pieces, as new memory for all of it is expensive."""
     cuts = range(0, block.size, 65_536)
     return sum(block.data[start : min(start + 65_536, block.size)].tobytes().count(b"\n") for start in cuts)
 
 
 class Source:
-    """Batches from one reading of the data after another: each iteration is a pass.
+    """Iterable of batches over the data: each iteration is a pass.
 
     Attributes:
-        extras: what a model needs to read such data again: the recipe (a table's is fitted by the time the first
-            batch is out), the names met so far, the numbering. For a new model: `learner.extras = source.extras`.
-        rows: examples given so far in this pass; lines: lines (or rows of a table) read; skipped: bad ones among them.
-        bad: the first few of those as sentences, "file:line:column: what was expected"; kinds: by what was expected,
-            how many there were, and the first of them.
-        span: where in the data the batch that is out begins and ends, as shares of them by bytes or rows; None where
-            nobody knows how much there is.
-        folded: indices that were too wide for the table of weights and were folded into it.
-        decided: what the labels were found to be, as a sentence, once the first rows were looked at (`settle`);
-            n_classes: how many there were among them.
-        odd: by column, how many cells were not the numbers or dates they must be, and count as missing; and where the
-            first few are.
-        bytes_done, bytes_total: how far, if that can be known.
+        extras: what a model needs to read such data again: the recipe (for a table, fitted before the first batch is
+            yielded), the names seen so far, the numbering. For a new model: `learner.extras = source.extras`.
+        rows: number of examples yielded in this pass; lines: of lines (or rows of a table) read; skipped: of bad lines.
+        bad: descriptions of the first bad lines, "file:line:column: what was expected"; kinds: for each kind of error,
+            the number of bad lines and the first of them.
+        span: begin and end of the current batch in the data, as fractions by bytes or rows; None where the amount of
+            data is unknown.
+        folded: number of indices that were too large for the table of weights and wrapped around.
+        decided: how the labels were interpreted, as a sentence, after `settle`; n_classes: the number of classes among
+            the first rows.
+        odd: by column, the number of odd cells, which are not valid numbers or dates and count as missing, and where
+            the first few are.
+        bytes_done, bytes_total: bytes read so far, and size of the data, if known.
 
     >>> import pyarrow as pa
     >>> from bayou import sources
@@ -110,7 +110,7 @@ class Source:
         self._passes = 0
         self._ahead: InOrder | None = None
         self.decided, self.n_classes = "", 0
-        self._both = False  # negatives are written in both ways
+        self._both = False  # whether negatives are written both as 0 and as -1
         self._texts = Texts()
         self.forget()
 
@@ -120,7 +120,7 @@ class Source:
 
     @property
     def _rule(self) -> LabelRule:
-        """What labels say, which is known once the first rows were looked at."""
+        """Rule that interprets labels, created on first use from the first rows."""
         if self._settled is None:
             self._reader.start()
             if self._labels_needed and self.recipe.task == "auto" and self.recipe.kind != "table":
@@ -130,36 +130,36 @@ class Source:
         return self._settled
 
     def settle(self) -> Recipe:
-        """Look at the first rows; the recipe, with nothing left open."""
+        """Examine the first rows if necessary, and return the recipe with nothing left to infer."""
         self._rule  # noqa: B018
         return self.recipe
 
     def read_as(self, dtype: str, groups: bool) -> None:
-        """Have features' values of this type, with or without the groups that they are of (`Batch.groups`)."""
+        """Set the type of features' values, and whether batches have groups (`Batch.groups`)."""
         self.extras.groups = groups
         self._reader.read_as(dtype, groups)
 
     def label_for(self, learner: Learner) -> None:
-        """Write the negative label of two classes as the learner's stream does, if it has begun; otherwise as -1."""
+        """Set the negative binary label to that of the learner's stream, if it has begun; otherwise to -1."""
         self._negative = 0.0 if learner.negative_label == 0 else -1.0
 
     def leave_pairs(self) -> None:
-        """Leave crosses of two to the learner; to be followed by `read_as`."""
+        """Leave pairwise crosses to the learner; call `read_as` afterwards."""
         self.extras.recipe = self.settle().with_pairs_apart()
 
     @property
     def again(self) -> bool:
-        """Whether the data can be read more than once."""
+        """True if the data can be read more than once."""
         return self._reader.again
 
     def forget(self) -> None:
-        """Count anew, as at the beginning of a pass."""
+        """Reset all counts, as at the beginning of a pass."""
         self.rows = self.lines = self.skipped = self.folded = 0
         self.bad: list[str] = []
         self.kinds: dict[str, tuple[int, str]] = {}
         self.odd: dict[str, tuple[int, list[str]]] = {}
-        self._line = 0  # lines of the present file before the present block
-        self._uncounted: Block | None = None  # that block, where nobody has counted them
+        self._line = 0  # lines of the current file before the current block
+        self._uncounted: Block | None = None  # that block, if these lines are not counted yet
         self.span: tuple[float, float] | None = None if self._reader.share_done is None else (0.0, 0.0)
 
     @property
@@ -176,7 +176,7 @@ class Source:
         self._passes += 1
         self.forget()
         self.settle()
-        # Somebody else must wait at a pipe, so that this thread can hear of an interrupt.
+        # Another thread must wait for a pipe, so that this one can receive an interrupt.
         threads = max(self._threads, 1) if self._reader.waits else self._threads
         ahead = InOrder(self._reader.tasks(), self._work, threads, help=not self._reader.waits)
         self._ahead = ahead
@@ -193,12 +193,12 @@ class Source:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether the data are text in files, which can be cut into blocks."""
+        """True if the data are text in regular files, which can be cut into blocks."""
         self.settle()
         return self.again and self.bytes_total is not None and _text_of(self._reader.peek().task) is not None
 
     def blocks(self) -> Iterator[Cut]:
-        """One pass over text (`in_blocks`) that is not read yet: other sources of the same recipe can `read` it."""
+        """Yield the blocks of one pass over text (`in_blocks`); sources with the same recipe can `read` them."""
         self._passes += 1
         self.forget()
         self.settle()
@@ -211,7 +211,7 @@ class Source:
                 line += 0 if block.unread else _lines_in(block)
 
     def read(self, cut: Cut) -> Batch:
-        """The rows of a block that this source has cut, or one like it."""
+        """Return the rows of a block that this source, or one of the same data, has cut (`blocks`)."""
         self._line, self._uncounted = cut.line or 0, cut.block if cut.line is None else None
         if cut.block.unread:
             cut = cut.with_text(self._texts.of(cut.block))
@@ -221,15 +221,15 @@ class Source:
 
     @property
     def uncounted(self) -> int:
-        """How many lines of its file stand before the block that was read last, where positions do not count them."""
+        """Number of lines before the last block `read`, if the positions of its rows do not include them; else 0."""
         return 0 if self._uncounted is None else self._texts.lines_before(self._uncounted)
 
     def told(self) -> dict[str, Any]:
-        """What was counted and found bad in this pass, for the source that has cut the blocks (`hear`)."""
+        """Return the counts and bad lines of this pass, for `hear` of the source that has cut the blocks."""
         return {name: getattr(self, name) for name in ("rows", "lines", "skipped", "folded", "bad", "kinds", "odd")}
 
     def hear(self, told: Mapping[str, Any]) -> None:
-        """Count what another source has read of this one's blocks."""
+        """Add the counts and bad lines of another source that has read some of this one's blocks (`told`)."""
         for name in ("rows", "lines", "skipped", "folded"):
             setattr(self, name, getattr(self, name) + told[name])
         self.bad = [*self.bad, *told["bad"]][:DESCRIBED]
@@ -241,7 +241,7 @@ class Source:
             self.odd[name] = before + count, known or places
 
     def peek(self) -> Batch:
-        """The first few rows, which will come again: something to try a learner on before time is measured."""
+        """Return the first rows as a batch, to warm up a learner; the next pass will yield them again."""
         self.settle()
         parsed = self._work(self._reader.peek()).parsed
         if self._rule.several:
@@ -251,7 +251,7 @@ class Source:
         return parsed.batch()
 
     def check_learned(self, refused: Sequence[str], n_refused: int) -> None:
-        """After a pass: say it if there was nothing to learn from, but for rows that a learner refused."""
+        """Raise NothingToLearn if a pass had no examples except those that the learner rejected."""
         if self.rows > n_refused:
             return
         bad = [*self.bad, *refused]
@@ -264,7 +264,7 @@ class Source:
         )
 
     def stop(self) -> None:
-        """End the present pass after the batch that is out. A signal handler may call this."""
+        """End the current pass after the current batch. A signal handler may call this."""
         if self._ahead is not None:
             self._ahead.stop()
 
@@ -295,7 +295,7 @@ class Source:
             raise BadInput(f"{ready.file}: too many labels say nothing: {what}.")
         if ready.first:
             self._line = 0
-        if parsed.broken is not None:  # no bad line that could be skipped: nobody knows how much is missing
+        if parsed.broken is not None:  # not a bad line that could be skipped: an unknown amount is missing
             raise BadInput(f"{ready.file}: {parsed.broken}, after line {self._line + self.uncounted:,}.")
         self._note(ready.file, parsed)
         if self.extras.numbering is not None and self._unnumbered(parsed):
@@ -310,7 +310,10 @@ class Source:
         return batch
 
     def _says_little(self, first: _Ready) -> bool:
-        """Whether what is positive was never said: most labels mean nothing, or the others are of one class."""
+        """Return whether too many labels are unrecognized, which suggests that the positive label was not given.
+
+        More than the recognized labels are too many, or more than a small fraction if those are all equal.
+        """
         strange, labels = len(first.strange), first.labels
         alike = not len(labels) or bool((labels == labels[0]).all())
         return strange > (min(len(labels), max(FEW, SHARE * (strange + len(labels)))) if alike else len(labels))
@@ -337,7 +340,7 @@ class Source:
 
     @property
     def remarks(self) -> list[str]:
-        """What there is to say of the data that is no error."""
+        """Warnings about the data, as sentences."""
         said = [taken_for_one()] if self._both else []
         dates = {column.name for column in self.recipe.columns or () if column.role == "date"}
         for name, (count, first) in list(self.odd.items())[:DESCRIBED]:

@@ -1,1 +1,1 @@
-"""One format each: text or a table into rows."""
+"""Data formats: one module or package per format, which turns text or tables into rows."""

@@ -1,4 +1,4 @@
-"""Plain JSON lines as the cells of a table's columns, where they stand in the text."""
+"""Kernel that finds the cells of a table's columns in plain JSON lines, without copying them."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 
@@ -13,21 +13,21 @@ from bayou.recipe.hashing import murmur3
 from bayou.sources.rows.json_scan import ABSENT, NUMBER, WIDTH, scan_line
 
 # How a number becomes a cell:
-#     AS_WRITTEN      as it stands, if it would be written so
-#     WITHOUT_ZEROS   without the zeros at its end
-#     AS_NUMBER       as a number, however it is written
+#     AS_WRITTEN      as it is written, if that is the canonical form
+#     WITHOUT_ZEROS   without trailing zeros
+#     AS_NUMBER       as it is written, since it will be read as a number
 AS_WRITTEN, WITHOUT_ZEROS, AS_NUMBER = range(3)
-# Of as many digits each decimal is the shortest that reads as its float64.
+# A decimal of up to this many digits is the shortest text of its float64, except for trailing zeros.
 _DIGITS = 15
 _NEWLINE, _MINUS, _POINT, _ZERO, _I, _D = b"\n-.0id"
 
 
 @kernel(forceinline=True)
 def _shown(start, stop, value, way):
-    """Where the text of a number ends as a cell; 0 if that would have to be written anew."""
+    """Return the address where the text of a number ends as a cell; 0 if the cell's text is not that of the data."""
     if way == AS_NUMBER:
         return stop
-    digits = 0  # that matter
+    digits = 0  # significant ones
     point = False
     for at in range(start, stop):
         byte = byte_at(at)
@@ -59,7 +59,7 @@ def _same(at, other, length):
 
 @kernel
 def _column_of(key, key_end, names, hashes):
-    """The column of a name, or -1."""
+    """Return the column of a name, or -1."""
     _, places, order = names
     name = murmur3(key, key_end - key, np.uint32(0))
     at, above = 0, hashes.size
@@ -77,24 +77,24 @@ def _column_of(key, key_end, names, hashes):
 
 @kernel
 def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slow):
-    """(rows, slow rows, how many names are "id") of the lines data[:size].
+    """Find the cells of the lines data[:size], and return (rows, rows left to Python, number of names that are "id").
 
-    starts and stops, zeros before (an empty cell): where each column's cells are. lines: on which line each row stands.
-    names: (text, where each column's name starts in it and the last one stops, the order of their hashes). ways: how
-    numbers become cells of each column. A line for Python has a row, too: slow[k] = (row, start, stop).
+    starts, stops: offsets of each column's cells, initially 0 (an empty cell). lines: line of each row. names: (text,
+    offsets of the columns' names in it, the order of their hashes). hashes: hashes of the names, ascending. ways: how
+    numbers become cells, by column. A line left to Python has a row, too: slow[k] = (row, start, stop).
     """
     text, places, _ = names
     base, called = address_of(data), address_of(text)
     most = max(2 * ways.size, 128)
     cells, numbers = empty(WIDTH * (most + 1), np.int64), empty(2 * most, np.float64)
-    guesses = empty(most + 1, np.int64)  # the column that came in this place in the line before
+    guesses = empty(most + 1, np.int64)  # the column at this position in the previous line
     guesses[:] = -1
     at, last = base, base + size
     row = line = left = ids = 0
     while at < last:
         start = at
         n, behind = scan_line(at, plain, most, cells, numbers)
-        if n == 0 and behind < 0:  # a line of blanks
+        if n == 0 and behind < 0:  # a blank line
             at, line = -behind, line + 1
             continue
         fine = n >= 0

@@ -1,8 +1,8 @@
 """JSON lines: one object per line.
 
-What a CSV file has in columns stands here under keys; those of nested objects are joined by dots: {"user": {"age": 7}}
-has the column `user.age`. A key that a line lacks, or has as null, is an empty cell. A list gives one indicator
-`column=value` for each of its values; a label that is a list is positive if it holds the positive value.
+Keys are the columns of the table; those of nested objects are joined by dots: {"user": {"age": 7}} has the column
+`user.age`. A key that is missing or null is an empty cell. A list gives one indicator `column=value` for each of its
+values; a label that is a list is positive if it contains the positive value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _NEWLINE = 10
-# Where a number's text is hashed, 7.0 is 7; where it is read, it may stand in any way.
+# Where a number's text is hashed, 7.0 becomes 7; where its value is read, any spelling will do.
 _WAYS = dict.fromkeys(("bins", "whole", "values", "numeric"), AS_NUMBER) | dict.fromkeys(
     ("category", "text"), WITHOUT_ZEROS
 )
@@ -47,7 +47,7 @@ def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False
 
 
 class JsonLines:
-    """Parses blocks of JSON lines: plain ones by a kernel where they stand, any other by Python."""
+    """Parser of blocks of JSON lines: plain lines are read in place by a kernel, others by Python."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -106,9 +106,10 @@ class JsonLines:
     def _read_slowly(
         self, block: Block, slow: np.ndarray, starts: np.ndarray, stops: np.ndarray, lines: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, list[BadLine], np.ndarray, int]:
-        """Lines that the kernel left.
+        """Read the lines that the kernel left to Python, and set `starts` and `stops` of their cells.
 
-        (the text with theirs behind, which columns have lists, bad lines, fine rows, how many have an id)
+        Return (the text with these cells appended, which columns have lists, bad lines, mask of the valid lines, number
+        of rows with an id).
         """
         texts = [block.data[start:stop].tobytes() for start, stop in slow[:, 1:].tolist()]
         found = [read_object(text, line) for text, line in zip(texts, lines[slow[:, 0]].tolist(), strict=True)]
@@ -127,14 +128,14 @@ class JsonLines:
 
 
 def summaries_of(objects: list[dict[str, Any]], recipe: Recipe) -> dict[str, ColumnSummary]:
-    """What flat objects show of their keys, in the order in which those first come."""
+    """Return a summary of each key of flat objects, in the order in which keys first occur."""
     names = dict.fromkeys(key for found in objects for key in found)
     check_width(len(names), "the first rows")
     return {name: summary_of([found.get(name) for found in objects], recipe) for name in names}
 
 
 class JsonReader(FittingReader):
-    """The rows of JSON lines, for a `Source`."""
+    """Reader of JSON lines as a table, for a `Source`."""
 
     def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)

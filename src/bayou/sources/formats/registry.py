@@ -1,4 +1,4 @@
-"""The formats that data come in: a record for each, which all that depends on a format reads.
+"""Registry of data formats: one record per format, with all that the rest of the code needs to know about it.
 
     record = detect("clicks.csv.gz", first_bytes)
     reader = record.open_reader(files, extras, labels=True, dtype="float32")
@@ -29,16 +29,16 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """How a format is sent to a server as the body of a request.
+    """Description of a format as the body of a request to a server.
 
-    A body of text has a row in each line; a `binary` one is read as a whole.
+    A text body has one row per line; a `binary` one is read as a whole.
     """
 
-    code: int  # stored in the log of a server: never changes, and is never used again for another format
+    code: int  # stored in server logs: never changes, and is never reused for another format
     title: str
     media_types: tuple[str, ...]  # Content-Types that the server's description lists
-    kinds: tuple[str, ...]  # of recipes whose models take such bodies
-    other_types: tuple[str, ...] = ()  # Content-Types that are taken as well
+    kinds: tuple[str, ...]  # kinds of recipes whose models accept such bodies
+    other_types: tuple[str, ...] = ()  # Content-Types that are accepted as well
     binary: bool = False
     samples: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)  # rows to try a parser on, by kind
 
@@ -48,7 +48,7 @@ class Body:
 
 
 class Format(NamedTuple):
-    """What the rest of bayou may rely on about a format. Paths are "module:name".
+    """Record of a data format. Paths are "module:name".
 
     A reader is called with the data, `Extras`, `labels` and `dtype`, a parser with `Extras`, `labels`, `dtype`, `tags`
     and `groups`. A format with a parser alone is read block by block of lines (`TextReader`).
@@ -57,23 +57,23 @@ class Format(NamedTuple):
     (('table',), ['svmlight', 'vw', 'jsonl', 'arrow'])
     """
 
-    name: str  # as --format has it
+    name: str  # as in --format
     title: str
     readers: Mapping[str, str] = _NOTHING  # path of the reader, by the kind of recipe
     parsers: Mapping[str, str] = _NOTHING  # path of the parser of text, by the kind of recipe
     reader_options: Mapping[str, Any] = _NOTHING
     suffixes: tuple[str, ...] = ()
     sniff: Callable[[Head], bool] = sniffing.never  # whether data begin like this format; tried in the records' order
-    sniff_first: bool = False  # whether that counts before the file's name
+    sniff_first: bool = False  # whether sniffing takes precedence over the file's name
     can_be_empty: bool = False  # whether empty data are read as this format, if the recipe's kind is the first of it
     in_files: bool = True  # whether --format can name it
-    samples: Callable[[], Sequence[bytes]] | None = None  # small files that use all of its kernels
-    record_batches: str | None = None  # path of an iterable of all columns of files, from which some can be kept
+    samples: Callable[[], Sequence[bytes]] | None = None  # small files that exercise all of its kernels
+    record_batches: str | None = None  # path of an iterable of record batches with all columns of files
     body: Body | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of recipes that such data can be read by; new data get the first."""
+        """Kinds of recipes by which such data can be read; new data get the first."""
         return tuple(dict.fromkeys((*self.readers, *self.parsers)))
 
     def open_reader(self, data: Any, extras: Extras, *, labels: bool, dtype: str, tags: bool = False) -> Reader:
@@ -90,7 +90,7 @@ class Format(NamedTuple):
         return _load(self.parsers[extras.required_recipe.kind])(extras, **options)
 
     def open_record_batches(self, names: list[str]) -> Any:
-        """Return an iterable of the files' record batches, which can be gone through more than once."""
+        """Return an iterable of the files' record batches, which can be iterated over more than once."""
         assert self.record_batches is not None
         return _load(self.record_batches)(names, **self.reader_options)
 
@@ -114,7 +114,7 @@ _DELIMITED: dict[str, Any] = {
     "record_batches": f"{_HERE}.delimited.reader:DelimitedBatches",
 }
 
-# In the order in which people see them, and in which data are tried whose name says nothing.
+# In the order of help texts, and in which formats are tried on data whose name has no known suffix.
 RECORDS = (
     Format(
         "svmlight",
@@ -146,7 +146,7 @@ RECORDS = (
         reader_options={"format": "csv"},
         suffixes=("csv",),
         sniff=sniffing.is_csv,
-        # Cells that are empty, whole, broken and words; text without quotes is cut by a kernel of its own.
+        # Cells that are empty, integers, fractions and words; text without quotes is split by a separate kernel.
         samples=lambda: (
             b"size,city,clicked\n2.5,oslo,1\n,rome,0\n40,oslo,0\n7,bern,1\n",
             b'size,city,clicked\n2.5,"oslo",1\n,"rome",0\n40,"oslo",0\n7,"bern",1\n',
@@ -166,7 +166,7 @@ RECORDS = (
         readers=_DELIMITED["readers"],
         reader_options={"format": "criteo"},
         sniff=sniffing.is_criteo,
-        sniff_first=True,  # the layout has no header, so that it cannot be read as a plain table
+        sniff_first=True,  # without a header it cannot be read as a plain table
     ),
     Format(
         "parquet",
@@ -221,25 +221,25 @@ def find(name: str) -> Format:
 
 
 def code_of(name: str) -> int:
-    """Return how logs of servers call the bodies of a format."""
+    """Return the code of a format's bodies in server logs."""
     body = find(name).body
     assert body is not None
     return body.code
 
 
 def with_bodies(kind: str | None = None) -> dict[Body, Format]:
-    """Return the formats in which models with a recipe of this kind, or any, take bodies; by the bodies' codes."""
+    """Return the formats of request bodies, by body in the order of codes, for models with this kind of recipe."""
     found = {record.body: record for record in RECORDS if record.body is not None}
     return {body: found[body] for body in sorted(found, key=lambda body: body.code) if kind in (None, *body.kinds)}
 
 
 def empty_format(kind: str) -> Format:
-    """Return the format of data that hold nothing, for recipes of this kind."""
+    """Return the format that empty data are read as, for recipes of this kind."""
     return next(record for record in RECORDS if record.can_be_empty and kind in record.kinds)
 
 
 def detect(name: str, start: bytes) -> Format:
-    """Return the format of a file by its name and by how its text begins."""
+    """Return the format of a file, detected from its name and its first bytes."""
     head, by_name = Head.of(start), _by_suffix(name)
     for record in sorted(RECORDS, key=lambda record: not record.sniff_first):
         if (record.sniff_first or by_name is None) and record.sniff(head):

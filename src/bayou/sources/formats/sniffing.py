@@ -1,4 +1,4 @@
-"""How text of each format begins. Of a file whose name says nothing, the first line decides."""
+"""Detection of formats by the first line, for files whose name has no known suffix."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import NamedTuple
 
 from bayou.core.errors import BadInput
 
-# No text can match these in two ways, or a long line that is no svmlight would take forever to be found out.
+# No text can match these in two ways: backtracking over a long line that is not svmlight would take forever.
 _NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _SVMLIGHT = re.compile(rb"(?:%s)?(?:\s+qid:\S+)?(?:\s+\d+:%s)*\s*(?:#.*)?" % (_NUMBER, _NUMBER))
-_BEGUN = re.compile(rb"\d*:?[-+.\deE]*")  # a feature that may not be there to its end
-_VW = re.compile(rb" *(?:%s +){0,2}(?:'[^ |]*)?\|" % _NUMBER)  # whatever follows the bar
+_BEGUN = re.compile(rb"\d*:?[-+.\deE]*")  # a feature that may be cut off
+_VW = re.compile(rb" *(?:%s +){0,2}(?:'[^ |]*)?\|" % _NUMBER)  # up to the first bar
 _CRITEO = re.compile(rb"[01](\t(-?\d+)?){13}(\t\w*){26}\r?")
 _PARQUET = b"PAR1"
 
-# Bytes that text does not have; a file with several of them, and more than a few in a hundred, is none.
+# Bytes that do not occur in text; a file with at least _SEVERAL of them, and a fraction of _SHARE, is binary.
 _CONTROL = bytes({*range(32)} - set(b"\t\n\v\f\r\x1b"))
 _SEVERAL, _SHARE = 16, 0.03
 
 
 class Head(NamedTuple):
-    """The beginning of some data."""
+    """The beginning of a file or stream."""
 
     start: bytes
     first: bytes  # the first line that is not blank
-    alone: bool  # whether there is no other such line
-    ended: bool  # whether a line ends
+    alone: bool  # whether it is the only such line
+    ended: bool  # whether there is a newline
 
     @classmethod
     def of(cls, start: bytes) -> Head:
@@ -35,7 +35,7 @@ class Head(NamedTuple):
 
 
 def never(head: Head) -> bool:
-    """Return False: no beginning tells this format."""
+    """Return False, for formats that cannot be detected from the data."""
     return False
 
 
@@ -52,8 +52,9 @@ def is_jsonl(head: Head) -> bool:
 
 
 def is_svmlight(head: Head) -> bool:
-    """Return whether a line is svmlight; the only one may be a label, and one without an end is judged up to its last
-    blank.
+    """Return whether the first line is svmlight.
+
+    If it is the only line it may be a label alone; if it is cut off, only the text up to its last blank must match.
 
     >>> is_svmlight(Head.of(b"1 3:1 12")), is_svmlight(Head.of(b"1 3:1 12 \\n"))
     (True, False)
@@ -80,7 +81,7 @@ def is_csv(head: Head) -> bool:
 
 
 def check_text(name: str, start: bytes) -> None:
-    """Raise BadInput for what is neither text nor Parquet, before each of its lines is found to be bad."""
+    """Raise BadInput for data that are neither text nor Parquet, instead of reporting each line as bad."""
     strange = len(start) - len(start.translate(None, _CONTROL))
     if start.startswith(_PARQUET) or strange < max(_SEVERAL, _SHARE * len(start)):
         return

@@ -1,17 +1,17 @@
 """svmlight (libsvm) text: `label index:value index:value ... # comment`, one example per line.
 
     line    = [label] {token} ["#" anything]
-    token   = index ":" value | "qid:" anything, which is passed over
+    token   = index ":" value | "qid:" anything, which is ignored
     label   = a number; a line that begins with a feature has none, and can only be predicted
-    index   = a whole number >= 0 (0 is legal); one that the table of weights does not hold is folded into it
+    index   = an integer >= 0 (0 is legal); one beyond the table of weights is folded into it
     value   = a number of at most 1e12 in size
 
-Blanks are spaces, tabs and carriage returns. Lines of blanks and comments are nothing. Any other line is bad: it is
-skipped and described, and leaves nothing behind.
+Blanks are spaces, tabs and carriage returns. Blank lines and comments are ignored. Any other line is bad: it is
+skipped and described, and has no effect.
 
-`recipe.ranges` makes namespaces of features, which can then be crossed as those of VW text are (`vw.reader`): a
-feature's hash is its number, and the features in no range are a namespace without a name. They are the groups that
-there are, too (`recipe.groups`); without ranges there are none.
+`recipe.ranges` turns ranges of features into namespaces, which can be crossed like those of VW text (`vw.reader`): a
+feature's hash is its index, and features outside all ranges are in the namespace without a name. The namespaces are
+also the groups of features (`recipe.groups`); without ranges there are no groups.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bayou.sources.reading.scratch import Scratch
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
 
-# What was wrong, by the kernel's code.
+# Error messages, by the kernel's codes.
 _WHAT = {
     1: "expected a label, a number, at the start of the line",
     2: "expected a blank after the label",
@@ -59,7 +59,7 @@ def new_parser(extras: Extras, *, dtype: str, groups: bool = False, **_: Any) ->
 
 
 class Svmlight:
-    """Parses blocks of svmlight text. With `names`, crosses that have none there are reported."""
+    """Parser of blocks of svmlight text. With `names`, crosses that have no name yet are reported."""
 
     def __init__(self, recipe: Recipe, dtype: str = "float32", names: Names | None = None) -> None:
         self._last = np.uint64(recipe.n_features - 1)
@@ -74,13 +74,13 @@ class Svmlight:
 
     def parse(self, block: Block) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
-        room = block.size // 4 + 1 + NUMBERS  # several are written at a time, needed or not
+        room = block.size // 4 + 1 + NUMBERS  # NUMBERS are written at a time, needed or not
         indices, values = np.empty(room, np.uint32), np.empty(room, self.dtype)
         most = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
-        ends = self._scratch.take("ends", block.size // 3 + 2 + NUMBERS, np.int32)  # of features, ":1 " at least
-        bad = np.empty((most, 3), np.int64)  # memory is taken as lines turn out bad
+        ends = self._scratch.take("ends", block.size // 3 + 2 + NUMBERS, np.int32)  # a feature has ":1 " at least
+        bad = np.empty((most, 3), np.int64)  # pages are allocated only as bad lines are written
         rows, nonzeros, lines, skipped, folded, bounds = _parse(
             block.data,
             block.size,
@@ -117,13 +117,13 @@ class Svmlight:
         return parsed
 
     def _by_range(self, indices: np.ndarray, of_range: np.ndarray) -> np.ndarray:
-        """For each feature what `of_range` has for its range; what it has first, for those in none."""
+        """Return of_range[r + 1] for each feature in range r, and of_range[0] for features outside all ranges."""
         found = np.empty(len(indices), of_range.dtype)
         _look_up(indices, self._first, self._behind, of_range, found)
         return found
 
     def _cross(self, parsed: ParsedBlock, crossing: Crossing) -> None:
-        """Append what crosses give each row, and report the names of those that have none."""
+        """Append the crosses of each row, and report those that have no name yet."""
         own = parsed.indices
         keys = self._by_range(own, np.arange(1 + len(self._ranges), dtype=np.uint64))
         letters = np.frombuffer(b" " + bytes(name.encode()[0] for name, _, _ in self._ranges), np.uint8)[keys]
@@ -156,7 +156,7 @@ def _look_up(indices, first, behind, of_range, found):
     for k in range(indices.size):
         index = np.int64(indices[k])
         if not low <= index < high:
-            # Mostly it is in the next range. A test that can be foreseen is quicker than a place to wait for.
+            # Usually it is in the next range. A predictable branch is faster than a search.
             if index >= high and r + 1 < first.size and index < behind[r + 1]:
                 r += 1
             else:
@@ -171,7 +171,7 @@ def _look_up(indices, first, behind, of_range, found):
         found[k] = of_range[r + 1 if low <= index < high else 0]
 
 
-# The parts of a line are inlined into `_parse`: their results then stay in registers.
+# These functions are inlined into `_parse`, so that their results stay in registers.
 
 
 @kernel(forceinline=True)
@@ -181,7 +181,7 @@ def _ends_word(at):
 
 @kernel(forceinline=True)
 def _read_label(at):
-    """(label, address behind it, what is wrong); NaN, and where it was, if the line begins with a feature."""
+    """Return (label, address after it, error code); if the line begins with a feature, return (NaN, at, 0)."""
     label, behind = number(at)
     if behind == at:
         return label, at, 1
@@ -196,7 +196,7 @@ def _read_label(at):
 
 @kernel(forceinline=True)
 def _pass_over(at):
-    """(address, whether the line ends there, what is wrong) where no feature begins: blanks, comments, qid."""
+    """Skip a blank, comment or qid; return (next address, whether the line ends there, error code)."""
     byte = byte_at(at)
     if byte in (_BLANK, _TAB, _RETURN):
         return at + 1, False, 0
@@ -211,7 +211,7 @@ def _pass_over(at):
 
 @kernel(forceinline=True)
 def _read_more_digits(index, at):
-    """(index, address behind it, what is wrong) of an index that goes on behind its first eight digits."""
+    """Read the rest of an index after its first eight digits, and return (index, address after it, error code)."""
     while 48 <= byte_at(at) <= 57:
         digit = np.uint64(byte_at(at) - 48)
         if index > _TENTH or (index == _TENTH and digit > np.uint64(5)):
@@ -223,7 +223,7 @@ def _read_more_digits(index, at):
 
 @kernel(forceinline=True)
 def _read_value(at):
-    """(value, address behind it or of what is wrong, what is wrong)."""
+    """Return (value, address after it or of the error, error code)."""
     value, behind = number(at)
     if behind == at:
         return value, at, 5
@@ -236,16 +236,16 @@ def _read_value(at):
 
 @kernel
 def _parse(data, size, ends, last, exact, indptr, indices, values, labels, positions, bad):
-    """(rows, non-zeros, lines, bad lines, folded indices, bounds) of data[:size], which ends in a newline.
+    """Parse data[:size], which ends in a newline; return (rows, nonzeros, lines, bad lines, folded indices, bounds).
 
-    `ends` is room for the places of features' ends. Values are written only if not all of them are 1.
-    The bounds may take lines into account that turned out bad; then they are too wide, which does no harm.
+    `ends` is scratch for the ends of features. Values are written only if not all of them are 1. The bounds may include
+    lines that turned out bad; then they are too wide, which does no harm.
 
-        data                label index:value index:value ... # comment, a line each
+        data                label index:value index:value ... # comment, on each line
         indptr              the rows, as in CSR: row r has indices[indptr[r] : indptr[r + 1]], and their values
-        labels, positions   of each row its label and its line
-        bad                 of the first bad lines (line, column, code of what is wrong)
-        row, k, line        where the next row, entry and line go; a bad line takes k back to where its row began
+        labels, positions   label and line of each row
+        bad                 (line, column, error code) of the first bad lines
+        row, k, line        where the next row, entry and line go; a bad line resets k to where its row began
     """
     at = base = address_of(data)
     end, ends_at, index_of = at + size, address_of(ends), address_of(indices)
@@ -255,7 +255,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
     ones = ascending = True
     indptr[0] = 0
     while at < end:
-        # Phase 1: pass over blanks, empty lines and comments.
+        # Phase 1: skip blanks, empty lines and comments.
         start = at
         while byte_at(at) in (_BLANK, _TAB, _RETURN):
             at += 1
@@ -306,7 +306,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
             previous = np.int64(index)
             highest = max(highest, previous)
             indices[k] = index
-            if ones and value != 1.0:  # up to here values needed not be written
+            if ones and value != 1.0:  # values did not have to be written up to here
                 ones = False
                 values[:k] = 1.0
             if not ones:
@@ -316,7 +316,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
                 smallest = min(smallest, magnitude)
             k += 1
             at += byte_at(at) == _BLANK
-        # Phase 4: keep the row, or take it back; go on behind the end of the line.
+        # Phase 4: keep the row, or undo it; continue after the end of the line.
         if wrong:
             if skipped < bad.shape[0]:
                 bad[skipped, 0] = line

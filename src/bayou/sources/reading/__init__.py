@@ -1,1 +1,1 @@
-"""From files to blocks of bytes, and from blocks, in order, to what they held."""
+"""Reading of files as blocks of bytes, and parsing of blocks in parallel, with results in order."""

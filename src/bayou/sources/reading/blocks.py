@@ -1,4 +1,4 @@
-"""Files as blocks of whole lines, small at first, so that learning begins soon, and then larger."""
+"""Files cut into blocks of whole lines, small at first, so that learning begins soon, and then larger."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bayou.core.errors import BadInput
 from bayou.kernels.scan import PADDING
 from bayou.sources.reading.opening import NEWLINE, OpenFile, size_of
 
-# Each block of a file is twice as large as the one before, up to a size at which Python's share per block vanishes.
+# Each block of a file is twice as large as the one before, up to a size at which Python's cost per block is negligible.
 FIRST_BYTES, BLOCK_BYTES = 1 << 20, 1 << 22
-# Those for other processes stay smaller, so that all of them have as much to do.
+# Blocks for other processes stay smaller, to balance the load.
 SHARED_BYTES = 1 << 21
-# A line is not kept longer than this; a longer one is bad. It bounds the memory a file can ask for.
+# Maximum length of a line; a longer one is bad. It bounds the memory that a file can use.
 LONGEST_LINE = 1 << 26
 
 _BOM = b"\xef\xbb\xbf"
@@ -26,25 +26,25 @@ Cut = Callable[[np.ndarray, int], int]
 
 @dataclass(frozen=True)
 class Block:
-    """Some whole lines of a file: data[:size], which ends in a newline; at least PADDING newlines follow."""
+    """Whole lines of a file: data[:size], which ends in a newline; at least PADDING newlines follow."""
 
     data: np.ndarray
     size: int
     file: str
     first: bool = False  # the first block of its file
-    trouble: str | None = None  # instead of lines: why there are none ("the compressed data end too early")
-    lines: int = 0  # lines that the trouble took with it; none: it is the file that ends here
-    at: int | None = None  # where it stands in its file, if that is not compressed
+    trouble: str | None = None  # why there are no lines, if so ("the compressed data end too early")
+    lines: int = 0  # number of lines lost to the trouble; 0: the file ends here
+    at: int | None = None  # offset in its file, if that is not compressed
 
     @property
     def unread(self) -> bool:
-        """Whether nobody has read its bytes yet (`Texts`)."""
+        """True if the bytes are not read yet (see `Texts`)."""
         return self.at is not None and len(self.data) < self.size
 
 
 def whole_lines(data: np.ndarray, size: int) -> int:
-    """How many bytes of data[:size] are whole lines."""
-    tail = 1 << 12  # the last newline is near, as a rule
+    """Return how many bytes at the beginning of data[:size] are whole lines."""
+    tail = 1 << 12  # the last newline is usually near
     while True:
         start = max(size - tail, 0)
         found = data[start:size].tobytes().rfind(b"\n")
@@ -54,12 +54,15 @@ def whole_lines(data: np.ndarray, size: int) -> int:
 
 
 def _next_room(room: int, left: int, most: int) -> int:
-    """For the block after one of so much room, of which so much is left: a line that has not ended may be longer."""
+    """Return the capacity for the next block, given that of the last and the `left` bytes of a line that has not ended.
+
+    It is twice the last one, at most `most`, unless that line needs more.
+    """
     return max(min(max(2 * room, FIRST_BYTES), most), min(2 * left, LONGEST_LINE + 1))
 
 
 class Files:
-    """The bytes of some files, one after another, as blocks."""
+    """The bytes of files, one file after another, as blocks."""
 
     def __init__(self, names: Sequence[str], cut: Cut = whole_lines, block_bytes: int | None = None) -> None:
         self.names = list(names)
@@ -67,29 +70,29 @@ class Files:
         self._block_bytes = block_bytes or BLOCK_BYTES
         self._finished = 0  # bytes of the files that were read to their end
         self._file: OpenFile | None = None
-        self._first: OpenFile | None = None  # opened already, to look at its beginning
+        self._first: OpenFile | None = None  # opened already, to examine its beginning
         sizes = [size_of(name) for name in self.names]
         self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
 
     @property
     def bytes_done(self) -> int:
-        """How far the files were read, in bytes as they lie on disk."""
-        file = self._file  # once: another thread may be reading on
+        """Number of bytes read so far, as stored on disk."""
+        file = self._file  # read once: another thread may be reading the files
         return self._finished + (0 if file is None else file.position)
 
     @property
     def waits(self) -> bool:
-        """Whether reading may have to wait for somebody, as at a pipe; what was read is then gone."""
+        """True if reading may block, as from a pipe, which cannot be read again."""
         return self.bytes_total is None
 
     def head(self) -> bytes:
-        """The beginning of the first file, decompressed. It will be read again."""
+        """Return the beginning of the first file, decompressed. Iteration will read it again."""
         if self._first is None:
             self._first = OpenFile(self.names[0])
         return self._first.head()
 
     def first_lines(self) -> Block:
-        """The whole lines at the beginning of the first file. They will be read again."""
+        """Return the whole lines at the beginning of the first file. Iteration will read them again."""
         head = self.head().removeprefix(_BOM)
         size = head.rfind(b"\n") + 1
         data = np.full(size + PADDING, NEWLINE, np.uint8)
@@ -97,14 +100,14 @@ class Files:
         return Block(data, size, self.names[0], first=True)
 
     def rewind(self) -> None:
-        """Nothing was read yet of what the next pass will read."""
+        """Reset the number of bytes read, for the next pass."""
         self._finished = 0
 
     def __iter__(self) -> Iterator[Block]:
         return self._all(self._blocks)
 
     def unread(self) -> Iterator[Block]:
-        """The same blocks, of files that are not compressed without their bytes, where lines are all that counts."""
+        """Yield the blocks of one pass; of uncompressed files cut at lines, without their bytes (see `Texts`)."""
         return self._all(self._places if self.cut is whole_lines else self._blocks)
 
     def _all(self, blocks: Callable[[OpenFile], Iterator[Block]]) -> Iterator[Block]:
@@ -117,7 +120,7 @@ class Files:
                 self._finished, self._file = self._finished + self._file.position, None
 
     def _places(self, file: OpenFile) -> Iterator[Block]:
-        """Where the blocks stand that `_blocks` would read: a look at where each ends is enough."""
+        """Yield blocks without bytes, cut like those of `_blocks`; only the ends of blocks are read."""
         if not file.plain:
             yield from self._blocks(file)
             return
@@ -144,7 +147,7 @@ class Files:
 
     def _blocks(self, file: OpenFile) -> Iterator[Block]:
         room, first = _next_room(0, 0, self._block_bytes), True
-        left = np.empty(0, np.uint8)  # the beginning of a line whose end is not read yet
+        left = np.empty(0, np.uint8)  # the beginning of a line that is not read to its end yet
         while True:
             data = np.empty(room + PADDING, np.uint8)
             data[: len(left)] = left
@@ -156,9 +159,9 @@ class Files:
                 size, at = size - 3, None if at is None else at + 3
             if not got:
                 if file.trouble:
-                    break  # what is left is not a whole line
+                    break  # the rest is not a whole line
                 if size and data[size - 1] != NEWLINE:
-                    data[size] = NEWLINE  # the file's last line has none
+                    data[size] = NEWLINE  # the file's last line lacks it
                     size += 1
             end = self.cut(data, size) if got else size
             left = data[end:size].copy()
@@ -177,32 +180,32 @@ class Files:
 
 
 class Texts:
-    """Reads blocks whose bytes nobody has read, one after another into the same room: new memory is dear."""
+    """Reader of the bytes of blocks that come without them, into one reused buffer: new memory is expensive."""
 
     def __init__(self) -> None:
         self._room, self._files = np.empty(0, np.uint8), dict[str, io.FileIO]()
-        self._counted = "", 0, 0  # a file, a place in it, and how many lines stand before that
+        self._counted = "", 0, 0  # a file, an offset in it, and the number of lines before that
 
     def room_for(self, size: int) -> np.ndarray:
-        """For so many bytes, with newlines behind them."""
+        """Return the buffer for `size` bytes, followed by PADDING newlines."""
         if len(self._room) < size + PADDING:
             self._room = np.empty(2 * (size + PADDING), np.uint8)
         self._room[size : size + PADDING] = NEWLINE
         return self._room[: size + PADDING]
 
     def of(self, block: Block) -> np.ndarray:
-        """The bytes of a block, until the next is read."""
+        """Return the bytes of a block; they are valid until the next block is read."""
         text, got, file = self.room_for(block.size), 0, self._opened(block.file)
         file.seek(block.at or 0)
         while got < block.size and (more := file.readinto(text[got : block.size].data)):
             got += more
         if got < block.size - 1:
             raise BadInput(f"{block.file}: the file has become shorter while it was learned; learn it again.")
-        text[got : block.size] = NEWLINE  # which the last line of a file may lack
+        text[got : block.size] = NEWLINE  # the last line of a file may lack it
         return text
 
     def lines_before(self, block: Block) -> int:
-        """How many lines of its file stand before a block. The file is read for it, once where blocks are in order."""
+        """Return the number of lines before a block in its file, by reading it; once if blocks are passed in order."""
         name, at, lines = self._counted
         if name != block.file or at > (block.at or 0):
             at = lines = 0
@@ -220,7 +223,7 @@ class Texts:
 
 
 def _behind_last_newline(text: io.FileIO, start: int, stop: int) -> int:
-    """The place behind the last newline between two places, 0 if there is none."""
+    """Return the offset after the last newline in [start, stop), 0 if there is none."""
     tail, first = 1 << 12, stop
     while first > start:
         first, tail = max(stop - tail, start), tail * 8
@@ -232,7 +235,7 @@ def _behind_last_newline(text: io.FileIO, start: int, stop: int) -> int:
 
 
 def _behind_next_newline(text: io.FileIO, start: int, stop: int) -> int:
-    """The place behind the first newline from here on; the end if there is none."""
+    """Return the offset after the first newline from `start` on; `stop` if there is none before it."""
     text.seek(start)
     while start < stop and (some := text.read(BLOCK_BYTES)):
         found = some.find(b"\n")

@@ -1,8 +1,7 @@
 """Work done ahead by other threads, with results in order.
 
-While the caller learns from one block the next ones are parsed; when the block the caller needs next is not ready yet,
-the caller parses one itself instead of waiting. What comes out, and in which order, does not depend on the number of
-threads.
+While the caller learns from one block the next ones are parsed; if the block that the caller needs next is not ready,
+the caller parses one itself instead of waiting. Results and their order do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from bayou.core.errors import BadInput
 from bayou.core.threads import give_way
 
-# Tasks that are being done, or done and not yet taken, for each thread.
+# Tasks per thread that are in progress, or done and not yet taken.
 DEPTH = 2
 
 FORKED = (
@@ -28,17 +27,17 @@ Result = TypeVar("Result")
 
 
 class _Failed:
-    """An error in place of a result, raised when its turn comes."""
+    """Error in place of a result, raised when the result is due."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
 class InOrder(Iterator[Result], Generic[Task, Result]):
-    """`work(task)` of each task, in order, done ahead by other threads.
+    """Iterator over `work(task)` of each task, in order, computed ahead by other threads.
 
-    Tasks are taken from their iterator by one thread at a time. With `help` the caller, too, does a task when the
-    result it needs is not there: then no core waits while there is anything to do. `threads` = 0 is the plain loop.
+    Tasks are taken from their iterator by one thread at a time. With `help` the caller does a task, too, if the result
+    it needs is not ready, so that no core is idle while there is work. With `threads` = 0 it is a plain loop.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
             thread.start()
 
     def _do_one(self) -> bool:
-        """Take a task and do it; False if there was none to take."""
+        """Take a task and do it; return False if there was none to take."""
         with self._taking:
             if self._ended or self._closed:
                 return False
@@ -109,7 +108,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
                 if self._closed or (self._ended and self._given == self._taken):
                     raise StopIteration
                 if not self._may_help():
-                    self._changed.wait(0.5)  # not forever: an interrupt must get through
+                    self._changed.wait(0.5)  # with a timeout, so that an interrupt gets through
                     continue
             self._do_one()
         if isinstance(result, _Failed):
@@ -118,23 +117,23 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
         return result
 
     def _may_help(self) -> bool:
-        """Whether the caller can do something useful instead of waiting."""
+        """Return whether the caller can do a task instead of waiting."""
         ahead = self._taken - self._given
         return self._help and not self._ended and ahead < self._most and not self._taking.locked()
 
     def stop(self) -> None:
-        """Give nothing more out. Takes no lock, so that a signal handler may call it."""
+        """Yield no more results. Takes no lock, so that a signal handler may call it."""
         self._closed = True
 
     def close(self) -> None:
-        """Stop taking tasks; what is being done is finished and dropped."""
+        """Stop taking tasks; tasks in progress are finished, and their results dropped."""
         if self._process != os.getpid():
-            return  # locks may be held here by threads that are not
+            return  # in a forked process, locks may be held by threads that do not exist
         with self._changed:
             self._closed = True
             self._results.clear()
             self._changed.notify_all()
-        if self._taking.acquire(blocking=False):  # otherwise whoever is reading finds out by itself
+        if self._taking.acquire(blocking=False):  # otherwise the thread that takes a task notices
             try:
                 getattr(self._tasks, "close", lambda: None)()
             finally:

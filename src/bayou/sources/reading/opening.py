@@ -1,6 +1,7 @@
-"""Opening files: which ones paths and globs mean, and their bytes, decompressed.
+"""Opening of files: expansion of paths and globs, and decompression.
 
-gzip and zstd are told by their first bytes, not by names. Standard input and other pipes give what they have.
+gzip and zstd are recognized by their first bytes, not by names. Reads from standard input and other pipes return what
+is available.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def expand(data: Any) -> list[str]:
-    """The files that paths and globs mean, in the order given; those of a glob by name. "-" is standard input."""
+    """Return the files that paths and globs match, in the given order, those of a glob by name.
+
+    "-" is standard input. Raise BadInput if nothing matches, or for a folder or a dangling link.
+    """
     what = "a path, several of them, or a table"
     names = [data] if isinstance(data, str | os.PathLike) else several("data", data, what)
     files: list[str] = []
@@ -59,13 +63,13 @@ def _near(name: str) -> str:
 
 
 class OpenFile:
-    """One file's bytes, decompressed."""
+    """An open file that reads as decompressed bytes."""
 
     def __init__(self, name: str) -> None:
         self.name = "standard input" if name == STANDARD_INPUT else name
-        self._ahead = b""  # looked at already, but not read
-        self.position = 0  # how many bytes were read from the file itself; 0 where that has no meaning
-        self.trouble: str | None = None  # why there is no more to read, if it is not the file's end
+        self._ahead = b""  # peeked at, but not read yet
+        self.position = 0  # number of bytes read from the file itself; 0 where that has no meaning
+        self.trouble: str | None = None  # why reading ended, if not at the file's end
         try:
             self._raw = io.FileIO(0, closefd=False) if name == STANDARD_INPUT else io.FileIO(name)
         except OSError as error:
@@ -80,7 +84,7 @@ class OpenFile:
             self._read_into = _zstd_reader(buffered)
         elif self._waits:
             self._ahead = buffered.read1() if first else b""
-            self._read_into = buffered.detach().readinto  # a buffer would wait for more than there is
+            self._read_into = buffered.detach().readinto  # a buffer would wait for more bytes
         else:
             self._read_into = buffered.readinto
         self._packed = first.startswith((_GZIP, _ZSTD))
@@ -88,11 +92,11 @@ class OpenFile:
 
     @property
     def plain(self) -> bool:
-        """Whether its bytes stand in the file as they are read."""
+        """True for a regular, uncompressed file, so that offsets in the bytes are offsets in the file."""
         return not (self._packed or self._waits)
 
     def head(self) -> bytes:
-        """What comes next, up to some 64 KiB, but a whole line if that is not longer; it stays to be read."""
+        """Return the next bytes without consuming them: at most some 64 KiB, and a whole line if it is not longer."""
         room = np.empty(_HEAD_BYTES, np.uint8)
         read = b""
         while len(read) < _HEAD_BYTES and b"\n" not in read:
@@ -104,7 +108,10 @@ class OpenFile:
         return self._ahead
 
     def fill(self, view: memoryview) -> int:
-        """Read until the view is full or the file ends; of a pipe, what there is, but something."""
+        """Read until the view is full or the file ends, and return the number of bytes.
+
+        From a pipe, read what is available, waiting for at least one byte.
+        """
         got = min(len(self._ahead), len(view))
         view[:got] = self._ahead[:got]
         self._ahead = self._ahead[got:]
@@ -121,7 +128,7 @@ class OpenFile:
         return got
 
     def rest_after_line(self, room: int) -> np.ndarray:
-        """Read to the end of the present line; what was read beyond it."""
+        """Read to the end of the current line, and return the bytes that were read beyond it."""
         data = np.empty(room, np.uint8)
         while got := self.fill(data.data):
             newlines = np.flatnonzero(data[:got] == NEWLINE)
@@ -137,7 +144,7 @@ class OpenFile:
 
 
 def _zstd_reader(file: Any) -> Callable[[memoryview], int]:
-    """Reads a little at a time: what a call had read before it failed is lost."""
+    """Return a function that reads zstd data in small pieces, as a call that fails loses all it has read."""
     import pyarrow as pa
 
     stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
@@ -145,15 +152,15 @@ def _zstd_reader(file: Any) -> Callable[[memoryview], int]:
 
 
 def _ready(raw: io.FileIO) -> bool:
-    """Whether a pipe has something to read at once, or has ended."""
+    """Return whether a pipe has bytes to read without waiting, or has ended."""
     try:
         return bool(select.select([raw], [], [], 0)[0])
-    except (OSError, ValueError):  # not a thing one can ask
+    except (OSError, ValueError):  # select does not support it
         return True
 
 
 def size_of(name: str) -> int | None:
-    """A file's size in bytes, or None if it cannot be known beforehand."""
+    """Return a file's size in bytes, or None if it is unknown, as for pipes."""
     if name == STANDARD_INPUT:
         return None
     found = os.stat(name)

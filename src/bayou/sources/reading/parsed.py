@@ -1,4 +1,4 @@
-"""What one block of text, or of a table, held: rows, bad lines, new names."""
+"""Results of parsing one block of text or of a table: rows, bad lines and new names."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from bayou.recipe.labels import LabelRule
     from bayou.sources.reading.blocks import Block
 
-# How many of a block's bad lines are described, the first of each kind among them; all are counted.
+# Number of bad lines that are described per block, besides the first of each kind; all are counted.
 DESCRIBED = 20
 
 
 class BadLine(NamedTuple):
-    """A line that could not be used."""
+    """Description of a bad line."""
 
     line: int  # within the block, from 0
-    column: int  # the byte within the line, from 1; 0 if the line as a whole is meant
+    column: int  # the byte within the line, from 1; 0 for the line as a whole
     what: str  # "expected a number after ':'"
 
 
 def kind_of(what: str) -> str:
-    """What many lines may have wrong in common: the sentence without what was found in this one.
+    """Return the kind of an error that many lines may share: its text without what was found in this line.
 
     >>> kind_of("expected a number in column age, not 'old'"), kind_of("expected 3 cells, found 2")
     ('expected a number in column age', 'expected 3 cells')
@@ -40,13 +40,13 @@ def kind_of(what: str) -> str:
 
 
 def first_of_each(kinds: np.ndarray) -> np.ndarray:
-    """Which lines to describe, of bad ones of these kinds: the first few, and the first one of each kind."""
+    """Return the indices of bad lines to describe, given their kinds: the first few, and the first of each kind."""
     _, first = np.unique(kinds, return_index=True)
     return np.unique(np.concatenate([np.sort(first)[:DESCRIBED], np.arange(min(len(kinds), DESCRIBED))]))
 
 
 def in_short(bad: Iterable[BadLine]) -> list[BadLine]:
-    """At most DESCRIBED of them in order, and the first of each kind."""
+    """Return the first DESCRIBED bad lines in order, and the first of each kind."""
     ordered, met = sorted(bad), set[str]()
     short = []
     for number, line in enumerate(ordered):
@@ -58,14 +58,14 @@ def in_short(bad: Iterable[BadLine]) -> list[BadLine]:
 
 
 def described(bad: np.ndarray, what: Mapping[int, str]) -> list[BadLine]:
-    """Lines, columns and what was wrong by its code, of the lines that are to be described."""
-    if not len(bad):  # as a rule, and finding nothing takes as long as parsing some lines
+    """Return descriptions of the bad lines that `first_of_each` selects; a row of `bad` is (line, column, code)."""
+    if not len(bad):  # the usual case, and the calls below would cost as much as parsing some lines
         return []
     return [BadLine(int(line), int(column), what[code]) for line, column, code in bad[first_of_each(bad[:, 2])]]
 
 
 def counted(bad: np.ndarray, what: Mapping[int, str]) -> Counter[str]:
-    """How many bad lines there are of each kind."""
+    """Return the number of bad lines of each kind."""
     if not len(bad):
         return Counter()
     codes, often = np.unique(bad[:, 2], return_counts=True)
@@ -73,43 +73,43 @@ def counted(bad: np.ndarray, what: Mapping[int, str]) -> Counter[str]:
 
 
 class Bounds(NamedTuple):
-    """What a parser noticed on the way, which `Batch` would otherwise have to look for."""
+    """Properties of a block's rows that a parser knows and `Batch` would otherwise have to compute."""
 
     longest: int
     largest: float
     max_index: int
     ones: bool
-    canonical: bool  # every row ascends, and no value is 0
+    canonical: bool  # indices ascend in every row, and no value is 0
 
 
 @dataclass
 class ParsedBlock:
-    """The rows of one block as CSR arrays, not yet checked (`Batch` does that), and what came with them."""
+    """The rows of one block as CSR arrays, not checked yet (`Batch` does that), with bad lines and new names."""
 
     indptr: np.ndarray  # int64
-    indices: np.ndarray  # uint32, or uint64 ids that are still to be numbered
+    indices: np.ndarray  # uint32, or uint64 ids that are not numbered yet
     values: np.ndarray  # float32 or float64
-    labels: np.ndarray  # float64, as written; NaN where there is none
+    labels: np.ndarray  # float64, as given; NaN where missing
     weights: np.ndarray | None  # float64
     positions: np.ndarray  # int64, the line of each row within the block, from 0
-    lines: int  # in the block, bad and empty ones included
-    groups: np.ndarray | None = None  # uint8, the column of each non-zero (`recipe.groups`), if somebody asked
+    lines: int  # number of lines in the block, including bad and empty ones
+    groups: np.ndarray | None = None  # uint8, the group of each nonzero (`recipe.groups`), if requested
     tags: list[str] | None = None
     bad: list[BadLine] = field(default_factory=list)
-    skipped: int = 0  # bad lines, described or not
-    kinds: Counter[str] = field(default_factory=Counter)  # how many there are of each kind
-    folded: int = 0  # indices too wide for the table, folded into it
+    skipped: int = 0  # number of bad lines, described or not
+    kinds: Counter[str] = field(default_factory=Counter)  # number of bad lines of each kind
+    folded: int = 0  # number of indices too large for the table, wrapped around
     bounds: Bounds | None = None
     new_names: NewNames | None = None
-    with_ids: bool | None = None  # whether a row has the name that is for ids; None: nobody looked
-    broken: str | None = None  # why the file ends here, which is not its end
-    texts: dict[float, str] = field(default_factory=dict)  # of labels that are texts, by what stands for them
-    # by column, how many cells count as missing because they are no numbers, and the first few of them
+    with_ids: bool | None = None  # whether a row has a value under the name reserved for ids; None if not checked
+    broken: str | None = None  # why the file could not be read to its end
+    texts: dict[float, str] = field(default_factory=dict)  # text labels, by the numbers that stand for them
+    # by column, the number of odd cells, which count as missing, and the first few of them
     odd: dict[str, tuple[int, list[BadLine]]] = field(default_factory=dict)
 
     @classmethod
     def unreadable(cls, block: Block) -> ParsedBlock:
-        """In place of lines that could not be read: one bad line, or a file that ends where it should not."""
+        """Return the result for lines that could not be read: one bad line, or a file that ends too early."""
         bad = [BadLine(0, 0, block.trouble or "")] if block.lines else []
         return cls(
             indptr=np.zeros(1, np.int64),
@@ -126,18 +126,18 @@ class ParsedBlock:
         )
 
     def batch(self) -> Batch:
-        """The rows as a batch."""
+        """Return the rows as a batch."""
         rows = self.indptr, self.indices, self.values, self.groups
         known = bounds = self.bounds if self.bounds is not None and self.bounds.canonical else None
         if known is None and self.indices.dtype == np.uint32:
             rows, seen = tidied(*rows)
             bounds = Bounds(seen.longest, seen.largest, seen.max_index, seen.ones, canonical=True)
-        if bounds is None or not bounds.largest < np.inf:  # to be folded, or refused
+        if bounds is None or not bounds.largest < np.inf:  # to be wrapped, or rejected
             arrays = self.indptr, self.indices, self.values, self.labels, self.weights
             batch = Batch.from_arrays(*arrays, tags=self.tags, groups=self.groups)
             self.folded += batch.folded
         else:
-            # Views: a block may be asked again, and kernels are compiled for arrays that can be written to.
+            # Views: `batch` may be called again, and kernels are compiled for writable arrays.
             indptr, indices, values = (array.view() for array in rows[:3])
             groups = None if rows[3] is None else rows[3].view()
             batch = Batch.trusted(
@@ -160,22 +160,23 @@ class ParsedBlock:
     def settle_labels(
         self, rule: LabelRule, negative: float, *, needed: bool = True, advice: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Make the labels, as written so far, those that a learner takes; the only place where they change.
+        """Convert the labels from the values given in the data to those that learners take; done nowhere else.
 
         Args:
-            rule: says what they mean. Classes are numbered later, in the order of the stream.
-            negative: how the learner's stream writes the negative label of two classes: -1 or 0.
-            needed: whether rows without a label, or with one that means nothing, are bad.
-            advice: whether the caller can still say what labels mean.
+            rule: interprets labels. Classes are numbered later, in the order of the stream.
+            negative: value of the negative binary label in the learner's stream: -1 or 0.
+            needed: whether rows with a missing or unrecognized label are bad.
+            advice: whether error messages may advise on options for interpreting labels.
 
         Returns:
-            The labels of the rows that are left, as they were written, and those that mean nothing to the rule.
+            The labels of the remaining rows as the rule reads them, before `negative` is applied, and the unrecognized
+            labels as given.
         """
         labels = rule.read(self.labels)
         strange = self.labels[np.isnan(labels) & ~np.isnan(self.labels)]
         while needed and (bad := np.isnan(labels)).any():
             missing = np.isnan(self.labels)
-            bad = missing if missing.any() else bad  # one kind after the other
+            bad = missing if missing.any() else bad  # one kind at a time
             some = self.labels[bad][:DESCRIBED]
             self.drop(bad, [rule.what(label, self.texts, advice=advice) for label in some])
             labels = labels[~bad]
@@ -183,18 +184,18 @@ class ParsedBlock:
         return labels, strange
 
     def note(self, bad: Iterable[BadLine], kinds: Mapping[str, int]) -> None:
-        """Count more bad lines by their kinds, and describe the first few of all."""
+        """Add bad lines to the counts by kind, and keep descriptions of the first few."""
         self.bad = in_short([*self.bad, *bad])
         self.skipped += sum(kinds.values())
         self.kinds.update(kinds)
 
     def keep_rows(self, rows: np.ndarray) -> None:
-        """Keep the labels, weights and positions of these rows alone; the others have no features here."""
+        """Keep only the labels, weights and positions of these rows; features are left as they are."""
         self.labels, self.positions = self.labels[rows], self.positions[rows]
         self.weights = None if self.weights is None else self.weights[rows]
 
     def drop(self, rows: np.ndarray, reasons: Iterable[str]) -> None:
-        """Take rows out (where `rows` is true): bad ones of one kind, for these reasons (of the first few)."""
+        """Drop bad rows of one kind, those where `rows` is true; `reasons` describes the first few of them."""
         described = [BadLine(int(line), 1, what) for line, what in zip(self.positions[rows], reasons, strict=False)]
         if not described:
             return
@@ -218,7 +219,7 @@ _ones: dict[np.dtype, np.ndarray] = {}
 
 
 def all_ones(size: int, dtype: np.dtype) -> np.ndarray:
-    """An array of ones, which nobody may write to: the values of indicators, shared by all blocks."""
+    """Return a read-only array of ones, shared by all blocks: the values of indicators."""
     held = _ones.get(dtype)
     if held is None or len(held) < size:
         held = np.ones(max(size, 1 << 17), dtype)

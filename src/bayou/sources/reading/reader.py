@@ -1,4 +1,4 @@
-"""Readers: what a `Source` reads by. A reader gives tasks in order, and any thread can parse a task."""
+"""Readers, from which a `Source` reads. A reader yields tasks in order, and any thread can parse a task."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from bayou.sources.reading.parsed import ParsedBlock
 
 
 class Placed(NamedTuple):
-    """A task, and the share of the data that lies before its end; None where nobody knows how much there is."""
+    """A task, and the fraction of the data before its end; None where the amount of data is unknown."""
 
     task: Any
     done: float | None = None
 
 
 class Reader:
-    """A way to read some kind of data.
+    """Base class of readers of some kind of data.
 
     Attributes:
-        what: is read, for messages: its file.
+        what: name of the data in messages, such as its file.
         again: whether the data can be read more than once.
-        waits: whether reading may have to wait for somebody, as at a pipe.
-        bytes_total: how much there is, if that can be known.
-        decided: what the labels were found to be, as a sentence, and how many classes there were.
+        waits: whether reading may block, as from a pipe.
+        bytes_total: size of the data, if known.
+        decided: how the labels were interpreted, as a sentence, and the number of classes.
     """
 
     what = "the data"
@@ -41,21 +41,21 @@ class Reader:
     waits = False
     bytes_total: int | None = None
     _files: Sequence[Files] = ()
-    _begun: Iterator[Placed] | None = None  # a pass of which some tasks were looked at already
+    _begun: Iterator[Placed] | None = None  # a pass of which some tasks were taken already
 
     def _read_from(self, files: Files) -> None:
-        """These files are what is read."""
+        """Set the files to read, and the attributes that depend on them."""
         self._files = [files]
         self.again, self.waits, self.bytes_total = not files.waits, files.waits, files.bytes_total
 
     @property
     def bytes_done(self) -> int:
-        """How far the data were read, if that can be known."""
+        """Number of bytes read so far, 0 if unknown."""
         return sum(files.bytes_done for files in self._files)
 
     @property
     def share_done(self) -> float | None:
-        """The share of the data that tasks were made of; None where nobody knows how much there is."""
+        """Fraction of the data that tasks were made from so far; None where the amount of data is unknown."""
         return None if self.bytes_total is None else self.bytes_done / max(self.bytes_total, 1)
 
     def _pass(self) -> Iterator[Any]:
@@ -66,7 +66,7 @@ class Reader:
         return (Placed(task, self.share_done) for task in tasks)
 
     def _look_at_first(self, is_enough: Callable[[Any], bool]) -> None:
-        """Begin a pass by looking at tasks until it is enough; they will come again."""
+        """Begin a pass and examine tasks until `is_enough` returns True; `tasks` will yield them again."""
         tasks, held = self._placed(self._pass()), []
         for placed in tasks:
             held.append(placed)
@@ -75,47 +75,47 @@ class Reader:
         self._begun = chain(held, tasks)
 
     def start(self) -> None:
-        """Find out what has to be known before the first task: nothing, as a rule."""
+        """Prepare for the first task; the default does nothing."""
 
     def tell(self, words: str, classes: int) -> None:
-        """What the labels were found to be."""
+        """Record how the labels were interpreted."""
         self.decided = words, classes
 
     def labels(self) -> dict[str, int]:
-        """How often each label comes in the first rows, where they are no table."""
+        """Return how often each label occurs in the first rows, for data that are not a table."""
         raise NotImplementedError
 
     def read_as(self, dtype: str, groups: bool) -> None:
-        """Have values of this type, and the groups that features are of if asked for, by the recipe as it is now."""
+        """Set the type of values and whether rows have groups of features; uses the recipe as it is now."""
         raise NotImplementedError
 
     def peek(self) -> Placed:
-        """The first task, which will come again."""
+        """Return the first task; `tasks` will yield it again."""
         tasks = self._begun or self._placed(self._pass())
         first = next(tasks, Placed(self._nothing()))
         self._begun = chain([first], tasks)
         return first
 
     def _nothing(self) -> Any:
-        """Return the task of data without any."""
+        """Return the task that stands for empty data."""
         raise NotImplementedError
 
     def tasks(self) -> Iterable[Placed]:
-        """The tasks of one pass."""
+        """Return the tasks of one pass."""
         begun, self._begun = self._begun, None
         return self._placed(self._pass()) if begun is None else begun
 
     def unread(self) -> Iterable[Placed]:
-        """The tasks of one pass, of text without its bytes where somebody else can read them."""
+        """Return the tasks of one pass; of text, without bytes where another process can read them."""
         return self.tasks()
 
     def parse(self, task: Any) -> ParsedBlock:
-        """The examples of a task; any thread may call this."""
+        """Return the examples of a task; any thread may call this."""
         raise NotImplementedError
 
 
 class TextParser(Protocol):
-    """What turns blocks of text into examples; values have the type `dtype`, and groups if they are asked for."""
+    """Protocol of parsers of text blocks; values have the type `dtype`, and rows have groups if that is set."""
 
     dtype: np.dtype
     groups: bool
@@ -124,7 +124,7 @@ class TextParser(Protocol):
 
 
 class TextReader(Reader):
-    """Blocks of text and the parser they go through."""
+    """Reader of blocks of text, which a parser turns into examples."""
 
     def __init__(self, files: Files, make: Callable[[], TextParser]) -> None:
         self._text, self._make, self._parser = files, make, make()
@@ -134,7 +134,7 @@ class TextReader(Reader):
         return iter(self._text)
 
     def labels(self) -> dict[str, int]:
-        """Those of the first FIT_ROWS rows that have one, however they arrive."""
+        """Return how often each label occurs in the first FIT_ROWS rows that have one."""
         counts = Counter[str]()
 
         def is_enough(block: Block) -> bool:

@@ -1,11 +1,11 @@
-"""Dictionaries {name: value}, one by one or in tables, as batches: for streams within Python.
+"""Encoder of dictionaries {name: value}, single or in tables, as batches, for streams within Python.
 
-One row takes a few microseconds, so the usual row (names that are texts, values that are numbers) is packed by
-`struct`, which takes no text for a number, and hashed and tidied by a kernel each.
+One row takes a few microseconds. For that, an ordinary row (names are texts, values are numbers) is packed by `struct`,
+which never takes a text for a number, and is hashed and made canonical by kernels.
 
-With crosses all rows go the long way, tables as dictionaries, too. Names are crossed as columns of tables are: each set
-of names once, in the order of the first rule that has it; "*" is every other name, and among several of those the
-smaller hash of the name comes first.
+With crosses all rows take the slow path, and tables are converted to dictionaries. Names are crossed like columns of
+tables: each set of names once, in the order of the first rule that has it; "*" is every other name, and where it occurs
+more than once the name with the smaller hash comes first.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from bayou.sources.formats.arrow.cells import string_cells
 from bayou.sources.rows.hashes import BETWEEN, folded, hashes_of
 from bayou.sources.rows.kernels import BEHIND, by_row, hash_cells, read, read_grouped, tidy
 
-# New names and their numbers, to be kept once their rows are learned.
+# New names and their indices, to be kept once their rows are learned.
 New = dict[Hashable, int]
 _Columns = list[tuple[Hashable, Any]]
-# Features, values, how many of the last are in order, and groups.
+# Features, values, the number of features at the end that are in order already, and groups.
 Mixed = tuple[np.ndarray, np.ndarray, int, np.ndarray | None]
 
-# Longer rows go the way of tables: looking for a feature that comes twice takes the square of the length here.
+# Longer rows are encoded like tables: finding repeated features takes quadratic time here.
 _SHORT = 128
 _PACK_FLOATS = [struct.Struct(f"{n}d").pack for n in range(_SHORT + 1)]
 _PACK_WHOLE = [struct.Struct(f"{n}q").pack for n in range(_SHORT + 1)]
-# So many names are remembered with their groups, where names are numbered.
+# Maximum number of cached groups of names, where names are numbered.
 _REMEMBERED = 1 << 20
-# So many different sets of names are remembered with what is crossed of them.
+# Maximum number of sets of names whose crosses are cached.
 _REMEMBERED_SETS = 256
 
 
 class Rows:
-    """Makes batches of rows. `hashing` is whether names are hashed or numbered; there are 2^bits features.
+    """Encoder of rows as batches with 2^bits features; with `hashing` names are hashed, otherwise numbered.
 
-    `groups` is whether rows say which name each feature is of (`recipe.groups`); `cross` has pairs of names, or three,
-    whose features are crossed.
+    With `groups`, rows hold the group of each feature's name (`recipe.groups`). `cross` lists pairs and triples of
+    names whose features are crossed.
 
     >>> rows = Rows(bits=18)
     >>> row, _ = rows.one({"age": 37.0, "site": "a.com"})
@@ -84,10 +84,10 @@ class Rows:
     # --- one row ----------------------------------------------------------------------------------------------------
 
     def one(self, row: Mapping[Hashable, Any], learn: bool = False) -> tuple[Row, New]:
-        """One row, and the names in it that are new; `keep` them once the row is learned.
+        """Return the encoded row and its new names; `keep` them once the row is learned.
 
-        A new name has a number already, the one it will be kept under, so that predicting is what learning would say.
-        If there are no numbers left, that is an error for learning; for predicting, the feature is left out.
+        A new name already has the index it will be kept under, so that the prediction is the one that learning makes.
+        If no index is left, raise BadInput with `learn`; otherwise leave the feature out.
         """
         new: New = {}
         if self._cross:
@@ -117,7 +117,7 @@ class Rows:
         return Row(indices, values, size, largest, ones, self._last, groups), new
 
     def _any(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Row:
-        """The long way, for any row whatever."""
+        """Encode any row, by the slow path."""
         ids, values, ordered, groups = self._mixed(row, new, learn)
         if new and len(self.numbers or ()) + len(new) > self.n_features:
             values = np.where(ids < self.n_features, values, 0.0)
@@ -130,12 +130,12 @@ class Rows:
         return Row(indices, tidied, size, largest, ones, self._last, groups)
 
     def keep(self, new: New) -> None:
-        """Keep the numbers of new names."""
+        """Keep the indices of new names."""
         if new and self.numbers is not None:
             self.numbers |= new
 
     def _mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Mixed:
-        """The numbers of a row, then its categories, without what is missing; how many of the last are in order."""
+        """Return the features of a row, numbers before categories, without missing values; crosses come last."""
         if not isinstance(row, Mapping):
             raise BadInput(f"a row is a dictionary of names and values, not {row!r}.")
         numbers: dict[Hashable, Any] = {}
@@ -161,7 +161,7 @@ class Rows:
         new: New,
         learn: bool,
     ) -> Mixed:
-        """The features of numbers and categories themselves."""
+        """Return the features of numbers and categories, without crosses."""
         if self.numbers is None:
             seeds = hashes_of(categories)
             order, own = np.argsort(seeds, kind="stable"), hashes_of(numbers)
@@ -193,7 +193,7 @@ class Rows:
     # --- crosses ----------------------------------------------------------------------------------------------------
 
     def _with_crosses(self, row: Mapping[Hashable, Any], own: Mixed, new: New, learn: bool) -> Mixed:
-        """The features of a row without missing values, and behind its `own` those of its crosses."""
+        """Return the row's `own` features followed by those of its crosses; `row` must not have missing values."""
         ids, values, ordered, groups = own
         found, hashes = list(row), hashes_of(row)
         order = np.argsort(hashes, kind="stable")
@@ -220,7 +220,7 @@ class Rows:
         return made, np.concatenate([values, *more]), ordered + n, groups
 
     def _crosses_of(self, names: tuple[Hashable, ...]) -> list[np.ndarray]:
-        """What is crossed of these names, which come in the order of their hashes: places of two, and of three."""
+        """Return the crosses of names sorted by hash: arrays of positions, one for pairs and one for triples."""
         known = self._crossed.get(names)
         if known is None:
             if len(self._crossed) >= _REMEMBERED_SETS:
@@ -262,17 +262,17 @@ class Rows:
 
     @cached_property
     def _named(self) -> np.ndarray:
-        """Those that have groups of their own."""
+        """Hashes of the names that have groups of their own."""
         return named_in(self._cross, lambda name: int(hashes_of([name])[0]))
 
     def _groups_of(self, hashes: np.ndarray) -> np.ndarray:
-        """The groups of names, by their hashes."""
+        """Return the groups of names, given their hashes."""
         groups = np.empty(len(hashes), np.uint8)
         groups_of(hashes, self._named, groups)
         return groups
 
     def _groups_of_names(self, names: Iterable[Hashable]) -> np.ndarray:
-        """The same where names are numbered."""
+        """Return the groups of names, from a cache; for rows whose names are numbered."""
         known = self._group_by_name
         try:
             return np.array([known[name] for name in names], np.uint8)
@@ -288,9 +288,10 @@ class Rows:
     # --- many rows --------------------------------------------------------------------------------------------------
 
     def many(self, rows: Any, learn: bool = False) -> tuple[Batch, New]:
-        """A batch of a table: a DataFrame, anything with `__arrow_c_stream__`, a SciPy matrix, or several dictionaries.
+        """Return a batch and its new names for a table.
 
-        A column is a feature, or with texts in it several categories. The columns of a matrix have numbers for names.
+        A table is a DataFrame, an object with `__arrow_c_stream__`, a SciPy matrix, or an iterable of dictionaries. A
+        column of numbers is a feature, one of texts several categories. The columns of a matrix are named by integers.
         """
         new: New = {}
         if self._cross:
@@ -298,12 +299,12 @@ class Rows:
         if hasattr(rows, "tocsr"):
             matrix = rows.tocsr()
             try:
-                matrix.check_format()  # SciPy sorts whatever it is told, also beyond the end of its arrays
+                matrix.check_format()  # SciPy would sort an invalid matrix beyond the end of its arrays
             except ValueError as error:
                 raise BadInput(f"the matrix is not one: {error}.") from None
             return self._sparse(matrix, range(matrix.shape[1]), new, learn), new
         if hasattr(rows, "iloc") and not hasattr(rows, "columns"):
-            rows = rows.tolist()  # a series, of rows then
+            rows = rows.tolist()  # a series, whose elements are rows
         if hasattr(rows, "iloc") and {type(kind).__name__ for kind in rows.dtypes} == {"SparseDtype"}:
             return self._sparse(rows.sparse.to_coo().tocsr(), rows.columns, new, learn), new
         if hasattr(rows, "iloc") or hasattr(rows, "__arrow_c_stream__"):
@@ -324,7 +325,7 @@ class Rows:
         ids = np.empty((width, n), np.uint32)
         values = np.empty((width, n), self._dtype)
         ids[: len(numbers)] = self._ids([name for name, _ in numbers], new, learn)[:, None]
-        with np.errstate(over="ignore"):  # what is too large is found when the batch is checked
+        with np.errstate(over="ignore"):  # values that are too large are found when the batch is checked
             for c, (_, column) in enumerate(numbers):
                 values[c] = column
         for c, (name, column) in enumerate(texts, len(numbers)):
@@ -338,7 +339,7 @@ class Rows:
         return self._checked(indptr, indices[:size], there[:size], groups[:size] if self.groups else None)
 
     def _sparse(self, matrix: Any, names: Any, new: New, learn: bool) -> Batch:
-        """`names` is a range for a matrix, whose columns are known by number."""
+        """Return the batch of a sparse matrix; `names` is a range if its columns have no names."""
         groups = None
         if self.numbers is not None:
             columns, places = np.unique(matrix.indices, return_inverse=True)
@@ -371,7 +372,7 @@ class Rows:
         )
 
     def _cell_ids(self, name: Hashable, column: Any, new: New, learn: bool) -> np.ndarray:
-        """The feature of every cell of a column of texts."""
+        """Return the feature of each cell of a column of texts."""
         if self.numbers is None:
             data, starts, stops = string_cells(column, apart=False)
             ids = np.empty(len(column), np.uint32)
@@ -390,7 +391,7 @@ class Rows:
 
 
 def _places(rule: Sequence[str], names: Sequence[Hashable]) -> list[Sequence[int]]:
-    """Where the names of a cross stand among those of a row."""
+    """Return, for each name of a cross, its positions among the names of a row."""
     every = range(len(names))
     return [every if name == ANY else [k for k in every if names[k] == name] for name in rule]
 
@@ -416,11 +417,11 @@ def _by_hash(columns: _Columns) -> _Columns:
 
 
 def _columns(table: Any) -> tuple[int, _Columns, _Columns] | None:
-    """How many rows a table has, its columns of numbers and its columns of texts; None if a column has both."""
+    """Return a table's number of rows, its numeric and its text columns; None if a column mixes types."""
     import pyarrow as pa
     import pyarrow.types as is_a
 
-    if hasattr(table, "iloc"):  # pandas, where names need not be texts
+    if hasattr(table, "iloc"):  # pandas, whose column names need not be texts
         found = list(table.items())
     else:
         table = pa.table(table)

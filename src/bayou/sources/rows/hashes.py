@@ -1,4 +1,4 @@
-"""The hash of a name, from Python."""
+"""Hashes of names, for Python code."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from bayou.recipe.hashing import hash_bytes
 from bayou.sources.rows.kernels import BEHIND, hash_words
 
-# Between names.
+# Separator of names.
 BETWEEN = "\0"
 
 
 def hashes_of(names: Iterable[Hashable], seeds: np.ndarray | None = None) -> np.ndarray:
-    """The hash of every name, each from its own seed on; a name that is a whole number is its own hash.
+    """Return the hash of each name, from its own seed if given; an integer is its own hash, folded to 32 bits.
 
     >>> hashes_of(["hello", "world"]).tolist() == [hash_bytes(b"hello"), hash_bytes(b"world")]
     True
@@ -45,7 +45,7 @@ def _hash_of(name: Hashable, seed: int) -> int:
 
 
 def folded(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers as 32 bits, as svmlight's are."""
+    """Return integers folded to 32 bits, as svmlight's indices are."""
     if numbers.dtype == np.int32:
         return numbers.view(np.uint32)
     wide = numbers.astype(np.int64, copy=False).view(np.uint64)

@@ -1,4 +1,4 @@
-"""Lines of JSON as flat dictionaries: names of objects inside others are joined by dots."""
+"""Conversion of JSON lines to flat dictionaries, with the names of nested objects joined by dots."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from bayou.sources.reading.blocks import Block
 from bayou.sources.reading.parsed import BadLine
 
-# The name under which whoever sends a row says which one it is.
+# The name under which clients send the id of a row.
 ID = "id"
 
 
 def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
-    """(line of each object, flat objects, bad lines, how many, lines in all)."""
+    """Return (line of each object, flat objects, bad lines, number of bad lines, number of lines)."""
     texts = block.data[: block.size - 1].tobytes().split(b"\n")
     found = [read_object(text, number) for number, text in enumerate(texts)]
     lines = [number for number, one in enumerate(found) if isinstance(one, dict)]
@@ -25,7 +25,7 @@ def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[Bad
 
 
 def read_object(text: bytes, number: int) -> dict[str, Any] | BadLine | None:
-    """The flat object of a line, or what is wrong with it; None of blanks alone."""
+    """Return the flat object of a line, a BadLine if it is bad, or None if it is blank."""
     if not text.strip():
         return None
     try:
@@ -33,7 +33,7 @@ def read_object(text: bytes, number: int) -> dict[str, Any] | BadLine | None:
         if not isinstance(found, dict):
             raise TypeError
         flat = _flat(found)
-        if b"\\u" in text:  # only where characters are written by their numbers can there be half a pair
+        if b"\\u" in text:  # only escapes can give half a surrogate pair
             "".join(flat).encode()
         return flat
     except json.JSONDecodeError as error:
@@ -52,7 +52,7 @@ def read_object(text: bytes, number: int) -> dict[str, Any] | BadLine | None:
 
 
 def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Without objects inside: their keys joined by dots."""
+    """Return an object with nested objects flattened, their keys joined by dots."""
     if not prefix and not any(isinstance(value, dict) for value in found.values()):
         return found
     flat: dict[str, Any] = {}
@@ -66,4 +66,4 @@ def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 class _SameName(ValueError):
-    """Two values of one name."""
+    """Error of an object that has two values under one name."""

@@ -1,11 +1,11 @@
-"""JSON lines without columns: each line is an object of whatever names, hashed as `encoder` hashes dictionaries.
+"""JSON lines without columns: each line is an object with arbitrary names, hashed as `encoder` hashes dictionaries.
 
-For models that begin with nothing, without a table to fit a recipe to (`Recipe(kind="rows")`). A number or truth value
-is the feature's value, a text a category, null is missing. Of an object inside another the names are joined by dots.
-Three names are not features: the recipe's label and weight ("label" and "weight" if it says nothing), and "id".
+This is for models that start without data to fit a recipe to (`Recipe(kind="rows")`). A number or boolean is the
+feature's value, a text a category, null is missing. The names of nested objects are joined by dots. Three names are not
+features: the recipe's label and weight (by default "label" and "weight"), and "id".
 
-A row gives the very bits that `Rows` gives. What is plain in it (no escapes, no objects inside, no name twice, at most
-`SHORT` names) is read by a kernel where it stands, in a microsecond; any other line is read by Python.
+The result is bit for bit that of `Rows`. Plain lines (no escapes, no nested objects, no repeated names, at most `SHORT`
+names) are read in place by a kernel, in a microsecond; any other line is read by Python.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
 LABEL, WEIGHT = "label", "weight"
 # Longer rows are read by Python.
 SHORT = 128
-# How reading ended:
+# Results of the kernel:
 #     _READ   there are no more lines
-#     _SLOW   the next line is one that Python has to read
+#     _SLOW   the next line must be read by Python
 _READ, _SLOW = range(2)
 
 
 class _Room(NamedTuple):
-    """What the kernel fills."""
+    """Arrays that the kernel fills."""
 
-    ends: np.ndarray  # of each row's features
+    ends: np.ndarray  # as indptr: where each row's features end
     indices: np.ndarray
     values: np.ndarray
     lines: np.ndarray
-    kinds: np.ndarray  # (rows, 2): what label and weight are
+    kinds: np.ndarray  # (rows, 2): kinds of label and weight
     told: np.ndarray  # (rows, 2): their numbers
-    places: np.ndarray  # (rows, 4): where their texts start and stop
+    places: np.ndarray  # (rows, 4): start and stop of their texts
     new: np.ndarray  # features without a name
-    spans: np.ndarray  # (n, 4): the places of their names
-    groups: np.ndarray  # of features, if somebody asked
-    bounds: np.ndarray  # the longest row, the largest value, how many values are not 1, how many rows have an id
+    spans: np.ndarray  # (n, 4): start and stop of the parts of their names
+    groups: np.ndarray  # groups of features; empty if not requested
+    bounds: np.ndarray  # longest row, largest value, nonzero if a value is not 1, nonzero if a row has an id
 
     @classmethod
     def of(cls, size: int, dtype: np.dtype, names: bool, groups: bool) -> _Room:
@@ -90,7 +90,7 @@ def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False
 
 
 class JsonRows:
-    """Parses blocks of JSON lines into rows of hashed features; with `names`, those that have none are reported.
+    """Parser of JSON lines into rows of hashed features; with `names`, features that have none are reported.
 
     >>> from bayou.sources.rows.json_rows import JsonRows, block_of
     >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of(b'{"age": 37, "site": "a.com", "label": 1}'))
@@ -123,7 +123,7 @@ class JsonRows:
     def parse(self, block: Block) -> ParsedBlock:
         known = known_features(self._names, None, exact=False)
         room = _Room.of(block.size, self.dtype, len(known) > 0, self.groups)
-        state = np.zeros(5, np.int64)  # place, line, rows, features, new names
+        state = np.zeros(5, np.int64)  # offset, line, rows, features, new names
         room.ends[0] = 0
         plain = is_utf8(block)
         bad: list[BadLine] = []
@@ -166,7 +166,7 @@ class JsonRows:
     def _slow(
         self, block: Block, state: np.ndarray, room: _Room, known: np.ndarray, extra: bytearray, stop: int
     ) -> BadLine | None:
-        """Read the line at which the kernel stopped, up to `stop`; what is wrong with it, if anything is."""
+        """Read the line at which the kernel stopped, up to `stop`; return a BadLine if it is bad, else None."""
         start, line, row, first, _ = state.tolist()
         state[0], state[1] = stop + 1, line + 1
         _, objects, bad, _, _ = read_lines(block_of(block.data[start:stop].tobytes()))
@@ -220,7 +220,7 @@ class JsonRows:
     # --- labels and weights -------------------------------------------------------------------------------------------
 
     def _label(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
-        """Labels as numbers; of several classes what stands for their names."""
+        """Set the labels as numbers; for multiclass, text and boolean labels become keys of their names."""
         kinds = room.kinds[:rows, 0]
         parsed.labels = np.where((kinds == NUMBER) | (kinds == TRUTH), room.told[:rows, 0], np.nan)
         if self._several:
@@ -230,7 +230,7 @@ class JsonRows:
                 parsed.texts |= {key: name} if is_text(key) else {}
 
     def _text(self, data: np.ndarray, room: _Room, row: int) -> bytes:
-        """A label as text."""
+        """Return a label as text."""
         kind = room.kinds[row, 0]
         if kind >= TEXT:
             start, stop = room.places[row, :2].tolist()
@@ -239,7 +239,7 @@ class JsonRows:
         return text_of(bool(value) if kind == TRUTH else value)
 
     def _refuse(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
-        """Take out rows whose label is there and says nothing."""
+        """Drop rows that have a label which is not recognized."""
         strange = (room.kinds[:rows, 0] != ABSENT) & np.isnan(parsed.labels)
         if not strange.any():
             return
@@ -260,19 +260,19 @@ class JsonRows:
 
 
 def block_of(text: bytes) -> Block:
-    """Lines in memory as a block, for a parser; the last one without its newline."""
+    """Return lines in memory as a block for a parser; `text` must not end in the last line's newline."""
     return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), len(text) + 1, "", first=True)
 
 
 def _kept(text: bytes, block: Block, extra: bytearray) -> tuple[int, int]:
-    """Where a text stands that is put behind the block's."""
+    """Append a text to `extra`, which follows the block's data, and return its (start, stop) offsets."""
     start = len(block.data) + len(extra)
     extra += text
     return start, start + len(text)
 
 
 def _kind_of(value: Any) -> tuple[int, Any]:
-    """What a label or weight is, and itself."""
+    """Return the kind of a label or weight, and its value."""
     if value is None or value != value:
         return ABSENT, 0.0
     if isinstance(value, bool):
@@ -287,17 +287,17 @@ def _kind_of(value: Any) -> tuple[int, Any]:
 
 @kernel
 def _read_lines(data, size, plain, special, named, mask, known, state, room):
-    """Read lines from state[0] on, until there are no more, or one is for Python.
+    """Read lines from offset state[0] on, until there are no more (_READ) or one is left to Python (_SLOW).
 
-    A line is cut into n cells; then numbers and texts are sorted into two runs, which `tidy` joins to a row:
+    A line is cut into n cells; then numbers and texts are collected in two runs, which `tidy` joins to a row:
 
         cells[WIDTH k]   address of name k, its end, the kind of its value, address of the value, its end
         numbers          0 .. SHORT - 1: values of features that are numbers; SHORT + k: the value of cell k
         ids              0 .. SHORT - 1: features that are numbers; from SHORT on those that are texts, by their seeds
         seeds            hashes of the names of those texts, ascending
-        order            hashes of all names, ascending, by which a name that comes twice is found
+        order            hashes of all names, ascending, to find repeated names
 
-        state            byte, line, row, entry and new name to go on with
+        state            byte, line, row, entry and new name to continue with
     """
     base = address_of(data)
     cells, numbers = empty(WIDTH * (SHORT + 1), np.int64), empty(2 * SHORT, np.float64)
@@ -311,18 +311,18 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
     while at < last and not slow:
         # Phase 1: cut the line into cells.
         n, behind = scan_line(at, plain, SHORT, cells, numbers)
-        if n == 0 and behind < 0:  # a line of blanks
+        if n == 0 and behind < 0:  # a blank line
             at, line = -behind, line + 1
             continue
         kinds[row, 0] = kinds[row, 1] = ABSENT
         n_numbers = n_texts = 0
         more = new
         slow = n < 0
-        # Phase 2: hash the names, set label and weight apart, and sort the features into the two runs.
+        # Phase 2: hash the names, separate label and weight, and sort the features into the two runs.
         for k in range(max(n, 0)):
             key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
             name = murmur3(key, key_end - key, np.uint32(0))
-            # Names in order, so that one that comes twice is found.
+            # Names in order, so that repeated ones are found.
             place = k
             while place > 0 and order[place - 1] > name:
                 order[place] = order[place - 1]
@@ -375,7 +375,7 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
         else:
             read, largest, ones = tidy(*whole, None)
         slow = not largest < np.inf
-        # Phase 4: only now the line counts as read.
+        # Phase 4: commit the row; only now the line counts as read.
         if not slow:
             bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], largest)
             bounds[2] += not ones

@@ -1,6 +1,6 @@
-"""Plain JSON lines read by kernels where they stand: objects without escapes, and without objects or lists inside.
+"""Kernels that scan plain JSON lines in place: objects without escapes, and without nested objects or lists.
 
-Any other line is for Python, which says what is wrong with it, if anything is.
+Any other line is left to Python, which also describes the error if the line is bad.
 """
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
@@ -14,13 +14,13 @@ from bayou.kernels.scan import byte_at, number
 from bayou.sources.reading.blocks import Block
 
 # The kinds of value:
-#     ABSENT   null, or nothing
+#     ABSENT   null, or missing
 #     NUMBER   a number
 #     TRUTH    true or false, as 1 or 0
 #     TEXT     a string
 #     OTHER    anything else, which Python reads
 ABSENT, NUMBER, TRUTH, TEXT, OTHER = range(5)
-# Numbers that are kept of a name and its value, while a line is read.
+# Number of fields per name and value in `cells`, see `scan_line`.
 WIDTH = 5
 # Longer numbers are read by Python.
 _LONGEST_NUMBER = 19
@@ -29,7 +29,7 @@ _TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"f
 
 
 def is_utf8(block: Block) -> bool:
-    """Whether all of a block is text."""
+    """Return whether a block is valid UTF-8."""
     text = block.data[: block.size]
     if text.max(initial=0) < 128:
         return True
@@ -42,7 +42,7 @@ def is_utf8(block: Block) -> bool:
 
 @kernel(forceinline=True)
 def _blanks(at):
-    """The first byte from here on that is no blank."""
+    """Return the address of the first byte from here on that is not a blank."""
     while byte_at(at) == 32 or byte_at(at) == 9 or byte_at(at) == 13:
         at += 1
     return at
@@ -50,7 +50,7 @@ def _blanks(at):
 
 @kernel(forceinline=True)
 def _string_end(at, plain):
-    """The quote mark that ends the string that begins here; 0 if there is anything in it that must be read closely."""
+    """Return the address of the quote that ends the string that begins here; 0 if Python must read the string."""
     byte = byte_at(at)
     while byte != _QUOTE:
         if byte == _BACKSLASH or byte < 32 or (byte > 127 and not plain):
@@ -62,7 +62,7 @@ def _string_end(at, plain):
 
 @kernel(forceinline=True)
 def _number_at(at):
-    """(value, the byte behind it) of a number as JSON writes them; 0 for the byte if it must be read closely."""
+    """Return (value, address after it) of a JSON number; the address is 0 if Python must read the number."""
     first = at + (byte_at(at) == _MINUS)
     byte = byte_at(first)
     if byte < 48 or byte > 57 or (byte == 48 and 48 <= byte_at(first + 1) <= 57):
@@ -80,10 +80,11 @@ def _number_at(at):
 
 @kernel
 def scan_line(at, plain, most, cells, numbers):
-    """(names, the address behind the line) of one object; -1 if it is for Python, and (0, -address) of blanks alone.
+    """Scan one object and return (number of names, address after the line).
 
-    Of each name, `most` of which there may be, `cells` gets the addresses where it starts and stops, what its value is,
-    and where the text of that starts and stops; `numbers`, in their second half, its number.
+    The number is -1 if the line is left to Python; for a blank line the result is (0, -address). For each name, of
+    which there may be `most`, `cells` receives its start and stop address, the kind of its value, and the start and
+    stop address of the value's text; the second half of `numbers` receives the value.
     """
     at = _blanks(at)
     if byte_at(at) == _NEWLINE:

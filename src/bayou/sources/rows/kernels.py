@@ -1,4 +1,4 @@
-"""One row, or a table of them, hashed and made canonical."""
+"""Kernels that hash one row, or a table of rows, and make it canonical."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 
@@ -13,13 +13,16 @@ from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import murmur3
 
 _MARKS = 1024
-# Behind the last of some names: as much as murmur3 may read beyond the end.
+# Terminator of the last name: as many bytes as murmur3 may read beyond its end.
 BEHIND = b"\0\0\0\0\0"
 
 
 @kernel
 def hash_words(text, hashes):
-    """Hash the words of a text, zeros between them and BEHIND behind, each on from what is in its place; how many."""
+    """Hash the words of a text, in which zeros separate words and BEHIND follows, and return the number of words.
+
+    Each entry of `hashes` is the seed of its word and is replaced by the hash.
+    """
     words = 0
     start = at = address_of(text)
     end = at + len(text) - len(BEHIND)
@@ -42,7 +45,10 @@ def hash_cells(data, starts, stops, seed, hashes):
 
 @kernel
 def by_row(ids, values, of_columns, indptr, indices, there, groups):
-    """Columns as rows, without what is zero or missing; how many values are left. With groups, unless that is empty."""
+    """Write columns as CSR rows without zero and missing values; return the number of values left.
+
+    Fill in groups unless that array is empty.
+    """
     size = 0
     for row in range(ids.shape[1]):
         for c in range(ids.shape[0]):
@@ -59,12 +65,15 @@ def by_row(ids, values, of_columns, indptr, indices, there, groups):
 
 @kernel
 def tidy(ids, values, unordered, mask, indices, tidied, groups):
-    """One row made canonical, as `Batch` does it: (features left, the largest value regardless of sign, whether all are
-    1). The first `unordered` features are put in order; `groups`, unless it is None, goes with them."""
+    """Make one row canonical, as `Batch` does, and return (features left, largest |value|, whether all values are 1).
+
+    The first `unordered` features are sorted; `groups`, unless it is None, is rearranged with them. The largest value
+    is infinite if any value is not finite.
+    """
     for k in range(ids.size):
         place = k
         group = np.uint8(0)
-        if groups is not None:  # such tests are left out where kernels are compiled for None
+        if groups is not None:  # such tests are compiled away where groups is None
             group = groups[k]
         if k < unordered:
             while place > 0 and indices[place - 1] > ids[k]:
@@ -77,7 +86,7 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
         tidied[place] = 0.0 if np.isnan(values[k]) else values[k]  # NaN is missing
         if groups is not None:
             groups[place] = group
-    # Two features seldom share a mark; only then all before are looked at.
+    # Two features rarely share a mark; only then all previous ones are compared.
     marks = zeros(_MARKS // 64, np.uint64)
     size = 0
     for k in range(ids.size):
@@ -89,7 +98,7 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
         while place < size and indices[place] != index:
             place += 1
         if place < size:
-            if groups is not None and value != 0:  # the lowest group that there is a value of
+            if groups is not None and value != 0:  # the lowest group with a nonzero value
                 groups[place] = min(groups[place], groups[k]) if tidied[place] != 0 else groups[k]
             tidied[place] += value
         else:
@@ -116,13 +125,13 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
 
 @kernel
 def read(names, texts, packed, mask, indices, values):
-    """The usual row, as `tidy` gives it; (-1, ...) if a name has a zero in it."""
+    """Hash the names of an ordinary row and return the result of `tidy`; (-1, ...) if a name contains a zero byte."""
     return _read(names, texts, packed, mask, indices, values, None, False, None)
 
 
 @kernel
 def read_grouped(names, texts, packed, mask, indices, values, named, hashed, groups):
-    """`read`, with the groups of names (`recipe.groups`), which are known where names are not hashed."""
+    """Do the same as `read`, and fill in the groups of names (`recipe.groups`), which are given unless `hashed`."""
     return _read(names, texts, packed, mask, indices, values, named, hashed, groups)
 
 

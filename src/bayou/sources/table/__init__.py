@@ -1,1 +1,1 @@
-"""From the columns of a table to features: what each column is, and what its cells become."""
+"""Conversion of table columns to features: column roles, and the features of each cell."""

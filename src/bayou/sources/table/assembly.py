@@ -1,4 +1,4 @@
-"""Features, which stand column by column, into rows in CSR form, with their crosses."""
+"""Kernels that assemble features, stored column by column, into CSR rows and add crosses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayou.sources.table.cells import MOST_FEATURES, TOO_MANY
 
 @kernel
 def transpose(slots, mask, indices):
-    """Rows of slots that all have a feature. Some rows at a time, so that what is written stays in the cache."""
+    """Write `indices` row by row from slots that have a feature in every row, in tiles that fit the cache."""
     width, n = slots.shape
     for first in range(0, n, 128):
         last = min(first + 128, n)
@@ -24,7 +24,7 @@ def transpose(slots, mask, indices):
 
 @kernel
 def count(plan, slots, rows, wrong):
-    """(features in all, the most a row has before crosses, wrong rows: also those that would have too many)."""
+    """Return (number of features, longest row before crosses, number of bad rows), marking oversized rows as bad."""
     value_rows, pairs, terms = plan.value_rows, plan.pairs, plan.terms
     values, word_rows, word_ends = slots.values, slots.word_rows, slots.word_ends
     width = value_rows.size
@@ -63,10 +63,11 @@ def count(plan, slots, rows, wrong):
 
 @kernel
 def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, groups):
-    """Write the rows, each with its crosses behind its other features.
+    """Write the rows, each with its crosses after its other features, and return the number of features written.
 
-    origins, unless it is empty: for the parts of each feature (-1 behind the first unless it is a cross) the slot, and
-    which word. groups, unless it is empty: gets the group of each feature's slot; those of crosses stay.
+    origins, unless empty, receives (slot, word) for each part of a feature; parts that it does not have are -1, and
+    only crosses have more than one. groups, unless empty, receives the group of each feature's slot; entries of crosses
+    are not changed.
     """
     value_rows, pairs, terms, mask, exact = plan.value_rows, plan.pairs, plan.terms, plan.mask, plan.exact
     values, word_rows, word_ends, words = slots.values, slots.word_rows, slots.word_ends, slots.words
@@ -124,7 +125,10 @@ def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, g
 
 @kernel
 def _put_term(exact, mask, term, ends, keys, sizes, places, k, indices, out, origins, made, at):
-    """Every choice of a feature from each of some columns, from place k on; the place behind."""
+    """Write the crosses of one term, a feature for each choice of one feature per column; return the next offset.
+
+    Crosses are written from offset k on.
+    """
     last = 0
     while 2 * last < term.size and term[2 * last] >= 0:
         if ends[term[2 * last]] == ends[term[2 * last + 1]]:

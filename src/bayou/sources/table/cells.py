@@ -1,16 +1,17 @@
-"""One cell of a table: what it says as a number, a truth or a whole number, and the text of it that is hashed.
+"""Kernels for one table cell: its value as a number, boolean or integer, and the text of it that is hashed.
 
-Every table comes to the kernels as `Columns`: columns of cells, each cell a stretch of text (what Arrow and JSON hold
-as numbers is written as text first; columns with a dictionary have the text of each value once, and codes). Then, for
-the rows of one block at a time,
+Every table reaches the kernels as `Columns`: columns of cells, each cell a range of text (numbers of Arrow and JSON are
+first written as text; columns with a dictionary hold the text of each value once, and codes). The rows of one block
+then pass through
 
-    numbers   cells that must be numbers (labels, weights, numbers) are read; rows in which one is not are bad
-    features  each column makes one or two features of each cell (`slots`)
-    words     columns of texts and of lists make one of each word
-    assembly  the slots, which stand column by column, become rows; crosses are added
-    new_names the names of features that have none yet
+    numbers   reads cells that must be numbers (labels, weights, numbers); rows with an invalid label or weight are bad
+    features  makes one or two features of each cell (`slots`)
+    words     makes one feature of each word, in columns of texts and of lists
+    assembly  turns the slots, which are stored column by column, into rows and adds crosses
+    new_names finds the names of features that have none yet
 
-All of them take the whole block at once, as addresses, because a call from Python costs as much as some hundred cells.
+Each of them takes the whole block at once, as addresses, because a call from Python costs as much as some hundred
+cells.
 """
 
 from __future__ import annotations
@@ -24,47 +25,47 @@ from bayou.kernels.scan import address_of, byte_at, half_at, number, word_at
 from bayou.recipe.hashing import id64, mix_end, mix_word, murmur3
 from bayou.sources.table.manner import COMMA, PLAIN, read_signed, says_missing
 
-# The roles of columns, as kernels call them; those from BINS to DATE are read as numbers:
+# The roles of columns in kernels; those from BINS to DATE are read as numbers:
 #     CATEGORY      a feature per value
-#     FLAG          a feature per value, of true and false however they are written
-#     CODE          a feature per value, of whole numbers however they are written
+#     FLAG          a feature per value, for true and false in any spelling
+#     CODE          a feature per value, for integers in any spelling
 #     BINS          a feature per bin of a number
-#     WHOLE         as BINS, and a feature per whole number besides
+#     WHOLE         as BINS, plus a feature per integer
 #     NUMERIC       one feature whose value is the number
 #     VALUES        a feature per number
-#     DATE          a feature per part of a point in time
+#     DATE          a feature per part of a date or time
 #     TEXT          a feature per word
 #     WEIGHT        the weight of the row
 #     LABEL         its label, a number or a word for true or false
 #     LABEL_NUMBER  its label, a number
-#     LABEL_TEXT    its label: whether it is one text or number
+#     LABEL_TEXT    its label: positive if it equals a given text or number
 #     LABEL_CLASS   its label, a class: a number, or the hash of a text
 CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, VALUES, DATE, TEXT, WEIGHT = range(1, 11)
 LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(11, 15)
-# A column of a block, as kernels see it:
-#     BASE       address of the text, from which places are counted
-#     STARTS     address of where cells start (uint32)
-#     STOPS      address of where they stop (uint32)
-#     STRIDE     the number of places that each row takes
+# The fields of a column of a block, as kernels see it:
+#     BASE       address of the text that offsets refer to
+#     STARTS     address of the start offsets of cells (uint32)
+#     STOPS      address of their stop offsets (uint32)
+#     STRIDE     distance between the offsets of consecutive rows
 #     CODES      with a dictionary: address of the codes (int32), otherwise 0
-#     VALID      address of the bits that tell whether a row has a code; 0: each has
+#     VALID      address of the validity bitmap of the codes; 0: every row has a code
 #     FIRST_BIT  the bit of the first row
 #     LOOKUP     address of the hashes of the dictionary's values
 BASE, STARTS, STOPS, STRIDE, CODES, VALID, FIRST_BIT, LOOKUP = range(8)
 
-# What makes a row bad:
+# The reasons why a row is bad:
 #     NO_LABEL    it has no label
-#     NOT_LABEL   its label is none of those that can be
-#     NOT_WEIGHT  its weight is no number from 0 to LARGEST_WEIGHT
+#     NOT_LABEL   its label is not a valid one
+#     NOT_WEIGHT  its weight is not a number from 0 to LARGEST_WEIGHT
 #     TOO_LARGE   its label is larger than LARGEST_VALUE
 #     TOO_MANY    it has more features than MOST_FEATURES, or too many pairs
 NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY = range(1, 6)
-# A row may not grow beyond all bounds, by words or by the pairs that come of crosses.
+# Bound on the features of a row, which words and crosses could make arbitrarily long.
 MOST_FEATURES = 1 << 20
-# Between the parts of a cell that is a list: no byte of UTF-8.
+# Separator of the items of a list cell: a byte that never occurs in UTF-8.
 PART = 0xFF
 
-# Room to write a whole number of so many digits, and what `digits` wastes behind one below 2^53.
+# Bytes of scratch to write an integer of up to that many digits; `digits` writes beyond the end of one below 2^53.
 SPARE = 64
 
 BLANK, _TAB, _PLUS, _MINUS, _POINT, _ZERO = 32, 9, 43, 45, 46, 48
@@ -76,13 +77,13 @@ _TRUE_TEXT, _FALSE_TEXT = np.frombuffer(b"true" + bytes(12), np.uint8), np.fromb
 
 @kernel(forceinline=True)
 def column_text(column):
-    """Where the text of a column stands, and where its cells start and stop in it: for `cell_at`."""
+    """Return the text address, the start and stop addresses and the row step of a column, for `cell_at`."""
     return column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
 
 
 @kernel(forceinline=True)
 def cell_at(text, row):
-    """(address, address behind it) of a row's cell."""
+    """Return the (start, stop) addresses of a row's cell."""
     base, starts, stops, step = text
     return base + np.int64(half_at(starts + row * step)), base + np.int64(half_at(stops + row * step))
 
@@ -103,7 +104,7 @@ def drop_blanks(at, end):
 
 @kernel(forceinline=True)
 def as_truth(at, end):
-    """1 or 0 of a cell that says true or false in any case, else -1."""
+    """Return 1 or 0 for a cell that is true or false, in any case of letters, else -1."""
     if end - at == 4 and half_at(at) | _SMALL == _TRUE:
         return 1
     if end - at == 5 and half_at(at) | _SMALL == _FALSE and byte_at(at + 4) | 32 == 101:
@@ -113,7 +114,7 @@ def as_truth(at, end):
 
 @kernel(forceinline=True)
 def read_cell(at, end, manner):
-    """(number, whether the cell is one or is empty); NaN if it is empty."""
+    """Return (number, whether the cell is valid). Empty cells and marks of missing values are valid, with NaN."""
     if at == end:
         return np.nan, True
     value, behind = number(at)
@@ -124,7 +125,7 @@ def read_cell(at, end, manner):
 
 @kernel
 def _read_other(at, end, manner):
-    """`read_cell` of a cell that is not just a number."""
+    """Do the work of `read_cell` for a cell that is not a plain number."""
     at = skip_blanks(at, end)
     end = drop_blanks(at, end)
     decimal = byte_at(manner)
@@ -142,13 +143,13 @@ def _read_other(at, end, manner):
 
 @kernel(forceinline=True)
 def is_whole(x):
-    """Whether it is a whole number that a float64 can tell from the next one."""
+    """Return whether x is an integer below 2^53 in size, which float64 represents exactly."""
     return x == np.floor(x) and abs(x) < _WHOLE_LIMIT
 
 
 @kernel
 def number_text(x, spare):
-    """(start, stop) of a number as it is always written: at `spare`, a whole one by its digits, others by nine."""
+    """Write a number to `spare` in canonical form, integers by their digits, others by nine; return (start, stop)."""
     stop = spare
     if not is_whole(x):
         return spare, put_number(spare, x)
@@ -160,9 +161,9 @@ def number_text(x, spare):
 
 @kernel
 def whole_text(at, end, spare):
-    """(start, stop) of a whole number's digits, without what can be written differently: +7, 007 and 7.0 are 7.
+    """Return (start, stop) of an integer in canonical form, in which +7, 007 and 7.0 are all 7.
 
-    They stand in the cell itself or, written anew, at `spare`. Both are equal if the cell is not a whole number.
+    The text is part of the cell itself or was written to `spare`. start == stop if the cell is not an integer.
     """
     at = skip_blanks(at, end)
     end = drop_blanks(at, end)
@@ -177,7 +178,7 @@ def whole_text(at, end, spare):
     if stop == end and stop > start:
         if not minus or start == first:
             return start - minus, stop
-        if stop - start < SPARE:  # -007: the minus has to stand beside the 7
+        if stop - start < SPARE:  # -007: the minus must directly precede the 7
             put_byte(spare, _MINUS)
             for k in range(stop - start):
                 put_byte(spare + 1 + k, byte_at(start + k))
@@ -190,7 +191,7 @@ def whole_text(at, end, spare):
 
 @kernel(forceinline=True)
 def value_text(role, at, end, spare, manner):
-    """(start, stop) of what is hashed of a category's cell: the cell, or how such a value is always written."""
+    """Return (start, stop) of the text that is hashed for a category's cell: the cell, or its canonical form."""
     if role == FLAG:
         truth = as_truth(at, end)
         if truth >= 0:
@@ -216,7 +217,7 @@ def hash_text(exact, at, length, seed):
 
 @kernel(forceinline=True)
 def hash_eight(at, seed):
-    """`hash_text` of eight bytes, which is how long many ids are."""
+    """Return `hash_text` of eight bytes, a common length of ids, for features that are not exact."""
     word = word_at(at)
     h = mix_word(mix_word(np.uint32(seed), np.uint32(word)), np.uint32(word >> np.uint64(32)))
     return np.uint64(mix_end(h, np.uint32(0), 8))
@@ -229,7 +230,7 @@ def is_word(byte):
 
 @kernel
 def cell_text(columns, c, row, most):
-    """The bytes of a cell, no more than `most` of them."""
+    """Return the first bytes of a cell, at most `most`."""
     start, stop = cell_at(column_text(columns[c]), row)
     text = empty(min(stop - start, most), np.uint8)
     for k in range(text.size):

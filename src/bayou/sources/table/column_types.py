@@ -1,7 +1,7 @@
-"""What a table's columns are: decided once, from its first FIT_ROWS rows, and then part of the recipe.
+"""Column roles of a table, inferred once from its first FIT_ROWS rows and then stored in the recipe.
 
-A column that no option names is taken for what it looks like (`deciding`). In text (CSV, TSV) cells are judged by how
-they are written; where values have types (Parquet, Arrow, JSON) a text is never taken for a number.
+The role of a column that no option names is inferred from its values (`deciding`). In text formats (CSV, TSV) cells are
+classified by their spelling; in typed formats (Parquet, Arrow, JSON) a string is never taken for a number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayou.recipe.recipe import NAMING, Recipe
 from bayou.sources.table.deciding import columns_for
 from bayou.sources.table.summary import ColumnSummary
 
-# A label's column, if none is named and there is one called so.
+# Default names of the label column, in order of preference.
 LABELS = ("label", "target", "y")
 
 
@@ -30,14 +30,14 @@ def fit(
     labels: bool = True,
     tell: Tell | None = None,
 ) -> Recipe:
-    """The recipe with its columns decided.
+    """Return the recipe with the roles of its columns decided.
 
     Args:
-        recipe: what was asked for.
-        summaries: what the first rows showed of each column, in the table's order.
-        usual: roles that the columns of a known layout have unless an option names them.
+        recipe: the requested recipe.
+        summaries: a summary of the first rows of each column, in the table's order.
+        usual: default roles for the columns of a known layout; options override them.
         labels: whether a label is needed.
-        tell: told what the label was found to be.
+        tell: called with a note on how the label was interpreted.
     """
     names = list(summaries)
     for naming in NAMING:

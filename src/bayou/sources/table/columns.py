@@ -1,4 +1,4 @@
-"""Columns: the rows of one block of a table as columns of cells. CSV, Arrow and JSON differ up to here."""
+"""Columns of cells: the common form of one block of rows of a CSV, Arrow or JSON table."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from bayou.sources.table import cells
 _EXCERPT = 40
 
 
-# Of each column something is kept that no row shares; tables wider than this are made of mostly empty cells.
+# Every column has a fixed cost in memory; tables wider than this consist mostly of empty cells.
 MOST_COLUMNS = 1 << 17
 
 
 def check_names(names: Sequence[str], file: str) -> None:
-    """A column is known by its name: no two may share one."""
+    """Raise BadInput if two columns have the same name."""
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise BadInput(f"{file}: there are two columns {twice!r}; each column needs a name of its own.")
 
 
 def check_width(n: int, file: str = "the table") -> None:
-    """Refuse a table with more columns than can be looked at in some seconds."""
+    """Raise BadInput if a table has more columns than can be examined in a few seconds."""
     if n > MOST_COLUMNS:
         raise BadInput(
             f"{file}: there are {n:,} columns; at most {MOST_COLUMNS:,} can be read. Write data as wide as this as "
@@ -37,19 +37,19 @@ def check_width(n: int, file: str = "the table") -> None:
 
 @dataclass
 class Columns:
-    """Columns of cells, one for each column of a plan, in its order.
+    """Columns of cells, one for each column of a plan, in the plan's order.
 
     Attributes:
-        rows: how many.
-        table: int64 (columns, 8), see `cells`: addresses, all 0 for a column that is not there.
-        alive: what the addresses point into.
-        lines: where each row is in the block (its first line, or its number).
-        n_lines: lines in the block.
-        numbers: the numbers of columns (by their place in the plan) that did not have to be read from text.
-        lists: which columns' cells are lists, parts separated by the byte 0xFF.
-        bad, skipped: rows that did not even get here.
-        with_ids: whether a row has the name that is for ids; None: nobody looked.
-        place: the byte within its line at which a cell starts, from 1; 0 where that has no meaning.
+        rows: number of rows.
+        table: int64 (columns, 8), see `cells`: addresses, all 0 for a column that the table does not have.
+        alive: the objects that own the memory at these addresses.
+        lines: the position of each row in the block (its first line, or its row number).
+        n_lines: number of lines in the block.
+        numbers: values of columns that did not have to be read from text, by their position in the plan.
+        lists: nonzero for columns with list cells, whose items are separated by the byte 0xFF.
+        bad, skipped: bad rows that were already left out: some described, and how many in all.
+        with_ids: whether a row has a value under the name reserved for ids; None if not checked.
+        place: returns the byte within its line at which a cell starts, from 1; 0 where that has no meaning.
     """
 
     rows: int
@@ -66,12 +66,12 @@ class Columns:
     place: Callable[[int, int], int] = lambda row, column: 0
 
     def whole_text(self, row: int, column: int, most: int = 1 << 30) -> str:
-        """What a cell says."""
+        """Return the text of a cell, at most `most` bytes of it."""
         if column in self.numbers:
             return str(self.numbers[column][row])
         return bytearray(cells.cell_text(self.table, column, row, most)).decode("utf-8", "replace")
 
     def text(self, row: int, column: int) -> str:
-        """What a cell says, cut short."""
+        """Return an excerpt of the text of a cell, for messages."""
         text = self.whole_text(row, column, _EXCERPT + 1)
         return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

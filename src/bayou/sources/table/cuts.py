@@ -1,19 +1,19 @@
-"""Where numbers are cut into bins, how they are scaled, and the knots of their slope."""
+"""Bin edges, scales and slope knots of numeric columns, computed from quantiles."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# A slope goes through so many quantiles.
+# Number of quantiles that a slope is interpolated through.
 KNOTS = 33
 
 
 def quantile_edges(numbers: np.ndarray, bins: int) -> tuple[float, ...]:
-    """Where to cut numbers into at most `bins` parts that hold about equally many.
+    """Return the edges of at most `bins` bins that hold about equally many of the numbers.
 
-    Few values have a bin each. A value so frequent that it fills a bin gets one of its own, and the other bins share
-    the rest: of a column that is mostly 0 the numbers above 0 are still told apart. An edge is the smallest number of
-    the bin above it.
+    If there are at most `bins` distinct values, each gets its own bin. A value frequent enough to fill a bin gets one
+    of its own, and the other bins share the rest: in a column that is mostly 0, values above 0 are still distinguished.
+    An edge is the smallest number of the bin above it.
 
     >>> quantile_edges(np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4]), 3)
     (1.0, 3.0)
@@ -21,7 +21,7 @@ def quantile_edges(numbers: np.ndarray, bins: int) -> tuple[float, ...]:
     values, counts = np.unique(numbers, return_counts=True)
     if len(values) <= bins:
         return tuple(values[1:].tolist())
-    ends = np.cumsum(counts)  # how many numbers are at most each value
+    ends = np.cumsum(counts)  # number of entries less than or equal to each value
     edges: list[float] = []
     first = done = 0
     for left in range(bins, 1, -1):
@@ -39,7 +39,9 @@ def quantile_edges(numbers: np.ndarray, bins: int) -> tuple[float, ...]:
 
 
 def centre_and_scale(numbers: np.ndarray) -> tuple[float, float]:
-    """The middle of some numbers and how far from it two thirds of them lie. A few outliers change neither.
+    """Return the median of the numbers and half the width of their central 68%, both robust to a few outliers.
+
+    The scale falls back to the standard deviation, then to |median|, then to 1 where it would be 0 or not finite.
 
     >>> centre_and_scale(np.append(np.arange(100), 1e9))
     (50.0, 34.0)
@@ -55,7 +57,9 @@ def centre_and_scale(numbers: np.ndarray) -> tuple[float, float]:
 
 
 def knots_and_levels(numbers: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The quantiles 0, 1/32, ... 1 of some numbers and their levels; equal quantiles are one knot at their mean level.
+    """Return the quantiles 0, 1/32, ..., 1 of the numbers and their levels; equal quantiles become one knot.
+
+    The level of such a knot is the mean of theirs. With fewer than two knots both tuples are empty.
 
     >>> knots_and_levels(np.array([5.0] * 16 + [6.0] * 8 + [9.0] * 8))
     ((5.0, 6.0, 9.0), (0.25, 0.640625, 0.890625))

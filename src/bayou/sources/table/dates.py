@@ -1,7 +1,7 @@
-"""Dates and points in time: how they are written, and the parts that are made of them.
+"""Kernels that parse dates and times and extract their parts (hour, weekday, month, weekend hour).
 
-A point in time is a number here: the seconds from the beginning of 1970 to what a clock on the wall has shown. Where a
-zone is written behind it (Z, +02:00) the hour is the one that is written.
+A time is a number of seconds since the beginning of 1970, in local (wall-clock) time. A time zone after it (Z, +02:00)
+is ignored: the hour is the one that is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bayou.kernels.scan import byte_at
 from bayou.recipe.recipe import DATE_PARTS
 
 DAY, HOUR = 86_400, 3_600
-# Seconds up to here; then thousandths, millionths, milliardths of them.
+# Numbers below this are seconds; larger ones are milliseconds, microseconds or nanoseconds.
 _SECONDS = 1e11
 # The last second of the year 9999, and the first of the year 1.
 _LAST, _FIRST = 253_402_300_799.0, -62_135_596_800.0
@@ -22,16 +22,16 @@ _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 PARTS = list(DATE_PARTS)
 DATE_VALUES = np.array(list(DATE_PARTS.values()))
-# The parts, by their numbers:
+# The parts of a date:
 #     HOURS         the hour of the day
 #     WEEKDAY       the day of the week
 #     MONTH         the month
-#     WEEKEND_HOUR  the hour of a day at the weekend or of a working day
+#     WEEKEND_HOUR  the hour, with weekends and working days distinguished
 HOURS, WEEKDAY, MONTH, WEEKEND_HOUR = range(len(PARTS))
 
 
 def names_of_parts(column: str, part: str) -> list[str]:
-    """What the features of a part are called, the missing one last.
+    """Return the feature names of a part, that of a missing date last.
 
     >>> names_of_parts("time", "weekday")[:2], names_of_parts("time", "weekend hour")[23:26]
     (['time weekday=Mon', 'time weekday=Tue'], ['time workday hour=23', 'time weekend hour=0', 'time weekend hour=1'])
@@ -46,7 +46,7 @@ def names_of_parts(column: str, part: str) -> list[str]:
 
 @kernel
 def _digits(at, count):
-    """The number that so many digits make, -1 if one is none."""
+    """Return the number made of `count` digits, or -1 if a byte is not a digit."""
     value = 0
     for k in range(count):
         byte = byte_at(at + k)
@@ -58,7 +58,7 @@ def _digits(at, count):
 
 @kernel
 def days_from(year, month, day):
-    """Days from 1970 to a date; a year begins in March here, so that its leap day is the last one."""
+    """Return the days from 1970 to a date. Years begin in March here, so that the leap day comes last."""
     year -= month <= 2
     month = (month + 9) % 12
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day - 719_469
@@ -73,8 +73,10 @@ def _is_date(year, month, day):
 
 @kernel
 def read_date(at, end):
-    """The point in time that a cell without blanks around tells: 2013-01-31, 2013/01/31, or with T or a blank 10:30,
-    10:30:15.25, and a zone. NaN if it tells none."""
+    """Parse a date or time from a cell without surrounding blanks and return its seconds, or NaN if it is neither.
+
+    A date is 2013-01-31 or 2013/01/31. A time follows after T or a blank: 10:30 or 10:30:15.25, with or without a zone.
+    """
     if end - at < 10 or (byte_at(at + 4) != 45 and byte_at(at + 4) != 47) or byte_at(at + 7) != byte_at(at + 4):
         return np.nan
     year, month, day = _digits(at, 4), _digits(at + 5, 2), _digits(at + 8, 2)
@@ -102,7 +104,7 @@ def read_date(at, end):
 
 @kernel
 def _is_zone(at, end):
-    """Nothing, Z, or a sign and hours, with or without minutes."""
+    """Return whether the text is a time zone: empty, Z, or a sign and hours, with or without minutes."""
     size = end - at
     if size == 0 or (size == 1 and byte_at(at) | 32 == 122):
         return True
@@ -116,7 +118,7 @@ def _is_zone(at, end):
 
 @kernel
 def seconds_of(x):
-    """The point in time that a number tells: 20130131, or seconds (thousandths, ...) since 1970. NaN if it is none."""
+    """Return the time that a number stands for, or NaN: 20130131, or seconds (milliseconds, ...) since 1970."""
     if 10_000_000 <= x < 100_000_000 and x == np.floor(x):
         whole = np.int64(x)
         year, month, day = whole // 10_000, whole // 100 % 100, whole % 100
@@ -130,14 +132,14 @@ def seconds_of(x):
 
 @kernel
 def seconds_of_all(numbers):
-    """`seconds_of` each, in place."""
+    """Replace each number by its `seconds_of`, in place."""
     for k in range(numbers.size):
         numbers[k] = seconds_of(numbers[k])
 
 
 @kernel
 def part_of(part, seconds):
-    """Which value of a part a point in time has."""
+    """Return the value of one part (hour, weekday, ...) of a time."""
     days = np.int64(np.floor(seconds / DAY))
     weekday = (days + 3) % 7
     hour = (np.int64(seconds) - DAY * days) // HOUR
@@ -147,7 +149,7 @@ def part_of(part, seconds):
         return weekday
     if part == WEEKEND_HOUR:
         return hour + 24 * (weekday >= 5)
-    # Of the 146,097 days of four centuries, then of the year, which begins in March.
+    # Day within the 146,097 days of four centuries, then within the year, which begins in March.
     days = (days + 719_468) % 146_097
     year = (days - days // 1460 + days // 36_524 - days // 146_096) // 365
     days -= 365 * year + year // 4 - year // 100
@@ -156,6 +158,6 @@ def part_of(part, seconds):
 
 @kernel
 def parts_of(part, seconds, found):
-    """`part_of` each, -1 where there is none."""
+    """Write `part_of` of each time to `found`, -1 where the time is NaN."""
     for k in range(found.size):
         found[k] = -1 if np.isnan(seconds[k]) else part_of(part, seconds[k])

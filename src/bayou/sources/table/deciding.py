@@ -1,17 +1,17 @@
-"""What each column is taken for, and why: the rules, with their thresholds as measured over some twenty tables.
+"""Rules that infer the role of each column, with thresholds measured on some twenty tables.
 
-    numbers, at most `bins` values    values: an indicator for each; a slope besides, if there are more than two values
+    numbers, at most `bins` values    values: an indicator for each; also a slope, if there are more than two values
                                       and none of them has half of the rows
-    numbers, more values              bins; besides, for whole numbers that mostly repeat, an indicator for each value
+    numbers, more values              bins; also, for integers that mostly repeat, an indicator for each value
                                       (whole), for others a slope unless one value has half of the rows
-    dates and points in time          date: the hour, weekday, month, and the hour of weekends and of other days, each
-                                      unless it does not move (hours) or another column tells it
+    dates and times                   date: the hour, weekday, month, and the hour of weekends and of other days, each
+                                      unless it is constant (hours) or another column determines it
     true and false                    flag
-    more than WORDS words a cell      text: its words; so are cells that all differ, of more than SOME_WORDS words
+    more than WORDS words per cell    text: its words; also cells that all differ and have more than SOME_WORDS words
     anything else                     category
-    nearly as many values as rows     id: nothing; so is a whole number, not a date, that only rises or only falls
+    nearly as many values as rows     id: no features; of numbers, only integers that only rise or only fall
 
-With bins=0 numbers are numeric, scaled. What MOST of the cells are that are not missing, the column is; the others
+With bins=0 numbers are numeric, scaled. A column has the kind of a fraction MOST of its nonmissing cells; the others
 count as missing.
 """
 
@@ -32,24 +32,24 @@ from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_o
 from bayou.sources.table.noticing import remarks_on
 from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
 
-# With more words than this in a cell, on average, no two cells will be equal, but their words will.
+# With more words per cell than this, on average, hardly two cells are equal, but words repeat.
 WORDS = 5
 # Where nearly every cell is different, more words than this are enough: a title, a query.
 SOME_WORDS = 2.5
-# A value that comes so often repeats, and if more than half of the rows have such values, values count.
+# A value that occurs this often repeats; if more than half of the rows have such values, each value gets an indicator.
 REPEATED = 20
-# A column of so many values, each of which comes so often on average, that tells a part of a date in this share of the
-# rows, and is wrong at most half as often as who always says the commonest, makes the part needless.
+# A part of a date is redundant if a column predicts it in a fraction TOLD of the rows, with at most half the errors of
+# always predicting its most common value. The column must have TELLING values, each OFTEN rows on average.
 TELLING, OFTEN, TOLD = (2, 200), 10, 0.9
-# Whole numbers that are seconds (or thousandths) since 1970: the column says so, and all lie between 1990 and 2100.
+# Integers are Unix seconds (or milliseconds) if the column's name says so and all lie between 1990 and 2100.
 _UNIX = re.compile(r"unix|epoch|timestamp", re.IGNORECASE)
 _BETWEEN = 6.3e8, 4.1e9
-# Up to here each whole number is a float64 of its own.
+# Integers up to here are exact in float64.
 _EXACT = 2.0**53
 
 
 def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: Mapping[str, str]) -> tuple[Column, ...]:
-    """The columns of a table; `usual` are roles that a known layout gives them unless an option names them."""
+    """Return the columns of a table with their roles; `usual` holds default roles of a known layout, by column."""
     asked = _asked(recipe, summaries)
     crossed = {name for pair in recipe.cross for name in pair}
     remarks = remarks_on(recipe, summaries)
@@ -68,7 +68,7 @@ def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: M
 
 
 def _asked(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
-    """The roles that the recipe's options give."""
+    """Return the roles that the recipe's options set, by column."""
     roles = dict.fromkeys(recipe.ignore, "ignored") | dict.fromkeys(recipe.text, "text")
     roles |= dict.fromkeys(recipe.numeric, "numeric") | dict.fromkeys(recipe.date, "date")
     for name in recipe.category:
@@ -80,9 +80,9 @@ def _asked(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, 
 
 
 def _role(name: str, summary: ColumnSummary, recipe: Recipe, keep: bool) -> str:
-    """What a column is that no option names; `keep` it even if it looks like an id."""
+    """Return the inferred role of a column; with `keep` it is never "id"."""
     if summary.kind == "number":
-        if _UNIX.search(name) and _like_unix(summary):  # a log's rise as the numbers of its rows do
+        if _UNIX.search(name) and _like_unix(summary):  # before the test for ids: times in a log rise like row numbers
             return "date"
         if not keep and summary.whole and is_id(summary) and only_moves_one_way(summary):
             return "id"
@@ -96,7 +96,7 @@ def _role(name: str, summary: ColumnSummary, recipe: Recipe, keep: bool) -> str:
 
 
 def _like_unix(summary: ColumnSummary) -> bool:
-    """Whether its numbers can be seconds, or thousandths, since 1970."""
+    """Return whether all numbers of a column may be seconds, or milliseconds, since 1970."""
     if not summary.whole:
         return False
     low, high = float(summary.numbers.min()), float(summary.numbers.max())
@@ -104,7 +104,7 @@ def _like_unix(summary: ColumnSummary) -> bool:
 
 
 def _may_be_date(role: str, summary: ColumnSummary) -> str:
-    """What there is to remark on an id whose name does not say that it is a time."""
+    """Return the warning for a column that is left out as an id but may hold times, or an empty text."""
     if role != "id" or not _like_unix(summary):
         return ""
     what = "it is left out as an id, but may be seconds or milliseconds since 1970"
@@ -121,7 +121,7 @@ def _role_of_number(summary: ColumnSummary, bins: int) -> str:
 
 
 def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool) -> dict[str, Any]:
-    """What the numbers of a column decide about it: edges, knots, its centre and scale."""
+    """Return the fields of a `Column` that are fitted to its numbers: edges, knots and levels, or center and scale."""
     fitted: dict[str, Any] = {}
     if role in ("bins", "whole"):
         fitted["edges"] = quantile_edges(summary.numbers, bins)
@@ -148,7 +148,7 @@ def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool
 
 
 def _seen(role: str, summary: ColumnSummary) -> str:
-    """Why a column is what it is, in a few words."""
+    """Return a short description of a column's values that explains its role."""
     different = f"{summary.distinct:,} different"
     if role in ("label", "weight", "ignored"):
         return ""
@@ -174,9 +174,9 @@ def _seen(role: str, summary: ColumnSummary) -> str:
 
 
 def _dated(column: Column, columns: list[Column], summaries: Mapping[str, ColumnSummary]) -> Column:
-    """A date with the parts that move and that no other column tells."""
+    """Return a date column with the parts that vary and that no other column determines."""
     summary = summaries[column.name]
-    if summary.by_row is None:  # mostly not dates, but asked for: there is nothing to go by
+    if summary.by_row is None:  # mostly not dates, but requested: nothing to infer the parts from
         return replace(column, parts=tuple(PARTS))
     seconds = summary.by_row.copy()
     if summary.kind == "number":
@@ -203,7 +203,10 @@ def _dated(column: Column, columns: list[Column], summaries: Mapping[str, Column
 
 
 def _tells(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -> bool:
-    """Whether a column tells a part of a date. One that stands still is told by a column that stands still with it."""
+    """Return whether a column determines a part of a date.
+
+    A constant part (`still`) is determined by a numeric column that is constant with the same value.
+    """
     there = values >= 0
     if still:
         if part not in (HOURS, MONTH) or summary.kind != "number" or summary.distinct != 1 or not there.any():

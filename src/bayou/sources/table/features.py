@@ -1,4 +1,4 @@
-"""Cells into features: what a fitted column makes of each cell."""
+"""Kernels that turn cells into features, column by column, for fitted columns."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bayou.kernels.scan import address_of, byte_at, half_at, word_at
 from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
 
-# Standardised numbers are cut here, so that one outlier does not move a weight by itself.
+# Standardized numbers are clipped here, so that one outlier alone does not move a weight.
 CLIP = 5.0
-# A slope's level of 1/2 is 0, and over the rows it was fitted to its variance is 1.
+# Scale of slopes: a level of 1/2 maps to 0, and the variance over the rows it was fitted to is 1.
 SLOPE = float(np.sqrt(3.0))
-# Rows are worked on this many at a time, all columns of them: their text and features then stay in the first cache.
+# Rows per tile, all columns of which are processed together: their text and features then stay in the L1 cache.
 TILE = 64
 
 
 class Slots(NamedTuple):
-    """The features of a block's rows, column by column.
+    """Features of a block's rows, stored column by column.
 
-    Of slot s, row number i has the feature keys[s, i] with the value values[value_rows[s], i]. Where t = word_rows[s]
-    is not -1 it has several instead: words[word_ends[t, i] : word_ends[t, i + 1]], each of which ends at word_places
-    in the text.
+    In slot s, row i has the feature keys[s, i] with the value values[value_rows[s], i]. If t = word_rows[s] is not -1,
+    it has several features instead: words[word_ends[t, i] : word_ends[t, i + 1]]; word_places holds the offset in the
+    text at which each word ends.
     """
 
     keys: np.ndarray
@@ -38,7 +38,7 @@ class Slots(NamedTuple):
 
     @classmethod
     def empty(cls, keys: np.ndarray, values: np.ndarray, word_rows: np.ndarray) -> Slots:
-        """To be filled; there are no words so far."""
+        """Return slots around the given arrays, with no words so far."""
         ends, places = np.empty((0, 0), np.int64), np.empty(0, np.uint32)
         return cls(keys, values, word_rows, ends, np.empty(0, keys.dtype), places)
 
@@ -47,8 +47,8 @@ class Slots(NamedTuple):
 def fill(columns, plan, numbers, rows, slots):
     """Fill slots.keys[slot, i] with the hash of the feature (or of the missing cell) of row rows[i].
 
-    slots.values[value_rows[slot], i] is the feature's value, 0 if there is none; where value_rows is -1 all are 1.
-    Slots with word_rows[slot] >= 0 are left alone.
+    slots.values[value_rows[slot], i] is the feature's value, 0 if there is none; where value_rows is -1 all values are
+    1. Slots with word_rows[slot] >= 0 are left unchanged.
     """
     exact, roles, seeds, missing = plan.exact, plan.roles, plan.seeds, plan.missing
     centres, scales, slot_of = plan.centres, plan.scales, plan.slot_of
@@ -138,7 +138,7 @@ def _hash_whole(column, rows, numbers, exact, seed, slot, value):
         start, stop = at, at
         if not np.isnan(numbers[rows[i]]):
             start, stop = cells.whole_text(at, end, address_of(spare))
-            if start == stop and cells.is_whole(numbers[rows[i]]):  # if not plainly: 1,400
+            if start == stop and cells.is_whole(numbers[rows[i]]):  # not a plain number: 1,400
                 start, stop = cells.number_text(numbers[rows[i]], address_of(spare))
         slot[i] = cells.hash_text(exact, start, stop - start, seed)
         value[i] = 1.0 if start < stop else 0.0
@@ -166,7 +166,7 @@ def _hash_numbers(numbers, rows, exact, seed, missing, slot):
 
 @kernel
 def _find_parts(numbers, rows, part, hashes, slot):
-    """The hash of a missing date stands behind those of the part's values."""
+    """Look up the hash of each date's part in `hashes`, where that of a missing date comes last."""
     for i in range(rows.size):
         x = numbers[rows[i]]
         slot[i] = hashes[DATE_VALUES[part] if np.isnan(x) else part_of(part, x)]
@@ -174,7 +174,10 @@ def _find_parts(numbers, rows, part, hashes, slot):
 
 @kernel
 def _slope(numbers, rows, knots, levels, slopes, seed, slot, value):
-    """Knots come in eights, filled up with infinity; levels and slopes stand beside them, the last slope is 0."""
+    """Write the slope feature of each number: its interpolated level, centered and scaled; 0 if it is missing.
+
+    Knots are padded with infinity to a multiple of 8, levels and slopes in parallel; the last slope is 0.
+    """
     start = address_of(knots)
     for i in range(rows.size):
         x = numbers[rows[i]]
@@ -190,7 +193,10 @@ def _slope(numbers, rows, knots, levels, slopes, seed, slot, value):
 
 @kernel
 def _find_bins(numbers, rows, edges, hashes, slot):
-    """Edges come in eights, filled up with infinity; the hash of a missing number stands behind those of the bins."""
+    """Look up the hash of each number's bin. Edges are padded with infinity to a multiple of 8.
+
+    The hash of a missing number comes after those of the bins.
+    """
     start = address_of(edges)
     for i in range(rows.size):
         x = numbers[rows[i]]

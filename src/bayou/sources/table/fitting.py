@@ -1,4 +1,4 @@
-"""Reading tables: whatever they are stored in, the first rows fit the recipe, and are then read like the others."""
+"""Base class of table readers, which fit the recipe to the first rows and then read them like the others."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class _Nothing:
-    """The task of a table without any."""
+    """Placeholder task of an empty table."""
 
     file, first = "", True
 
 
 class FittingReader(Reader):
-    """Reads a table.
+    """Base class of table readers.
 
-    A kind of table says how a pass over it goes (`_pass`), what of a task the fit is to see (`_sample`), how the fit
-    sees it (`_fitted`), and how a task is parsed (`_parse`).
+    Subclasses iterate over the tasks of a pass (`_pass`), take from a task the sample that the fit needs (`_sample`),
+    fit the recipe to samples (`_fitted`), and parse a task (`_parse`).
     """
 
     what = "the table"
-    _why_empty = ""  # a sentence, where there is one better than that there are no rows
+    _why_empty = ""  # the error message for an empty table, where there is a more precise one
 
     def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
         self._extras, self._labels, self._dtype, self._groups = extras, labels, dtype, False
@@ -38,7 +38,7 @@ class FittingReader(Reader):
         self._dtype, self._groups, self._plan = dtype, groups, None
 
     def _sample(self, task: Any) -> tuple[Any, int]:
-        """What the fit needs to see of a task, and how many rows that is."""
+        """Return the sample of a task that the fit needs, and its number of rows."""
         raise NotImplementedError
 
     def _fitted(self, samples: list[Any]) -> Recipe:
@@ -52,7 +52,7 @@ class FittingReader(Reader):
 
     @property
     def plan(self) -> Plan:
-        """The fitted recipe, ready for use."""
+        """Plan of the fitted recipe, created on first use."""
         if self._plan is None:
             extras = self._extras
             self._plan = Plan(
@@ -66,7 +66,11 @@ class FittingReader(Reader):
         return self._plan
 
     def start(self) -> None:
-        """Fit the recipe, unless that is done."""
+        """Fit the recipe to the first rows, unless it is fitted already.
+
+        Raises:
+            BadInput: if the table has no rows.
+        """
         if self._extras.required_recipe.fitted:
             return
         samples = self._samples()
@@ -77,7 +81,7 @@ class FittingReader(Reader):
         self._extras.recipe = self._fitted(samples)
 
     def _samples(self) -> list[Any]:
-        """What the fit needs to see of the first FIT_ROWS rows; their tasks come again."""
+        """Return samples of the first FIT_ROWS rows; the tasks read for them are read again by the next pass."""
         samples, rows = [], 0
 
         def is_enough(task: Any) -> bool:

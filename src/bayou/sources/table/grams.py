@@ -1,10 +1,10 @@
-"""N-grams: runs of words, and of the characters of a word, put behind a text's words as if they were words of it.
+"""Word and character n-grams, appended to the words of a text as if they were words themselves.
 
     ngrams=2         free entry win      ->  free entry win free_entry entry_win
     char_ngrams=3    win                 ->  win ·_wi ·win ·in_
 
-Runs of 2 up to `ngrams` words are joined by _. A word's runs of `char_ngrams` characters count its ends as characters,
-_, and begin with ·, so that they are no words. They are found and hashed like words then, each once a row.
+N-grams of 2 to `ngrams` words are joined by _. Character n-grams mark the ends of a word by _, which counts as a
+character, and begin with ·, so that they never equal a word. Both are then hashed like words, each once per row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _DOT = "·".encode()
 def text_of_words(
     data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: int, stride: int, n: int, recipe: Recipe
 ) -> np.ndarray:
-    """`plain_words`, with the n-grams that a recipe asks for behind each text."""
+    """Return the text of `plain_words` with the recipe's n-grams appended to each cell.
+
+    If there are n-grams, `starts` and `stops` are updated in place to the cells of the returned text.
+    """
     data = plain_words(data, starts, stops, first, stride, n)
     if recipe.ngrams == 1 and not recipe.char_ngrams:
         return data
@@ -40,7 +43,10 @@ def text_of_words(
 
 @kernel
 def _expand(data, starts, stops, offset, stride, n, ways, out):
-    """How many bytes the expanded texts of a column take; written to `out`, if it has room, and made the cells."""
+    """Return the number of bytes that the expanded texts of a column take.
+
+    Unless `out` is empty, write them to it and point `starts` and `stops` at them, as offsets after `data`.
+    """
     base, to = address_of(data), address_of(out)
     longest = np.int64(0)
     for row in range(n):
@@ -68,7 +74,7 @@ def _expand(data, starts, stops, offset, stride, n, ways, out):
 
 @kernel
 def _words(base, at, end, begins, ends):
-    """Where the words of a text begin and end; how many."""
+    """Write the offsets at which the words of a text begin and end, and return the number of words."""
     words = 0
     while at < end:
         while at < end and not is_word(byte_at(base + at)):
@@ -85,8 +91,11 @@ def _words(base, at, end, begins, ends):
 
 @kernel
 def _characters(to, size, write, base, begin, end, run):
-    """The runs of characters of a word; a character is a byte that does not go on one, and those that do."""
-    at = begin - 1  # where the run begins; in front of the word stands an end
+    """Write the character n-grams of a word and return the next offset.
+
+    A character is a byte that is not a UTF-8 continuation byte, with the continuation bytes after it.
+    """
+    at = begin - 1  # where the n-gram begins; begin - 1 stands for the mark before the word
     while True:
         behind, count = at, 0
         while count < run and behind <= end:

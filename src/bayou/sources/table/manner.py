@@ -1,7 +1,7 @@
-"""How cells are written: what says that a value is not there, and which numbers are taken besides plain ones.
+"""Spelling of cells: the marks of missing values, and the number formats accepted besides plain numbers.
 
-A recipe's manner is a text that kernels read by its address, so that it costs them one whole number to pass on: how
-decimals are written, then every mark in small letters behind its length, then 0.
+A recipe's manner is a byte string that kernels read by its address, so that they pass on a single integer: the code of
+the decimal format, then each mark in lower case after its length, then 0.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from bayou.kernels.room import empty
 from bayou.kernels.scan import PADDING, address_of, byte_at, number
 from bayou.recipe.recipe import DECIMALS, Recipe
 
-# How decimals are written:
+# The decimal formats:
 #     PLAIN   1400.5
 #     POINT   1,400.5
 #     COMMA   1.400,5
 PLAIN, POINT, COMMA = range(3)
-# A number with signs of its own has at most so many bytes.
+# Maximum number of bytes of a number with separators.
 _LONGEST = 64
 
 
 def manner_of(recipe: Recipe) -> np.ndarray:
-    """The manner of a recipe's cells."""
+    """Return the spelling of a recipe's cells as kernels read it (see the module's docstring)."""
     decimal = PLAIN if recipe.decimal is None else POINT + DECIMALS.index(recipe.decimal)
     texts = [mark.strip(" \t").encode() for mark in recipe.marks]
     marks = b"".join(bytes([len(text)]) + text.lower() for text in texts if text)
@@ -34,7 +34,7 @@ def manner_of(recipe: Recipe) -> np.ndarray:
 
 
 def missing_numbers(marks: Iterable[str]) -> list[float]:
-    """The numbers among the marks: -999 stands for no value however it is written."""
+    """Return the finite numbers among the marks: if -999 marks a missing value, so does any other spelling of it."""
     found = []
     for mark in marks:
         try:
@@ -46,7 +46,7 @@ def missing_numbers(marks: Iterable[str]) -> list[float]:
 
 @kernel
 def says_missing(at, end, manner):
-    """Whether a cell, without blanks around it, is one of the marks."""
+    """Return whether a cell without surrounding blanks is one of the marks of missing values, ignoring case."""
     place = manner + 1
     size = byte_at(place)
     while size:
@@ -66,10 +66,11 @@ def says_missing(at, end, manner):
 
 @kernel
 def read_signed(at, end, comma):
-    """(number, whether it is one) of a cell with separators, signs of currency or per cent: -$1,400.50, 12 %.
+    """Return (number, whether it is valid) for a cell with separators, currency or percent signs: -$1,400.50, 12 %.
 
-    Groups of three digits may be set apart by the other of point and comma, by blanks or apostrophes. Whatever is not
-    ASCII counts for a sign of currency, or a blank, at either end. Per cent stay as they are: 12 % is 12.
+    Groups of three digits may be separated by point or comma (the one that is not the decimal sign), by blanks or by
+    apostrophes. Non-ASCII bytes at either end count as currency signs or blanks. Percentages are not divided: 12 % is
+    12.
     """
     spare = empty(_LONGEST + PADDING, np.uint8)
     to = address_of(spare)
@@ -116,5 +117,5 @@ def read_signed(at, end, comma):
 
 @kernel(forceinline=True)
 def _is_sign(byte):
-    """A sign of currency or per cent, or a blank."""
+    """Return whether a byte is a currency sign, a percent sign or a blank."""
     return byte == 36 or byte == 37 or byte == 32 or byte == 9 or byte >= 128

@@ -1,4 +1,4 @@
-"""The names of features that have none yet, from the cells they came of."""
+"""Kernels that find the names of features that have none yet, in the cells they were made from."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bayou.recipe.numbering import is_new
 from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
 
-# A feature met again among this many others is mostly found only once.
+# Size of the table of recent features, by which most repeats are found.
 _RECENT = 1 << 12
 
 
 @kernel
 def unnamed(keys, known, found):
-    """The places of features that are to be reported (`is_new`), most of them only once; how many there are."""
+    """Write the positions of new features (`is_new`) in `keys` to `found`, with few repeats, and return the count."""
     recent = zeros(_RECENT, np.uint64)
     address, size, exact = address_of(known), known.size, known.itemsize == 8
     count = 0
@@ -35,12 +35,12 @@ def unnamed(keys, known, found):
 
 @kernel
 def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spare):
-    """The spans of the parts of names: of features that come from row rows[k] and from origins[k].
+    """Fill `spans` with where the names of features begin and end, for features of row rows[k] and origins[k].
 
-    Those of prefixes are places in the plan's text; those of names are ADDRESSES, to be copied from before the block
-    goes. Numbers that had to be written anew stand in `spare`, SPARE bytes each.
+    Prefixes are offsets in the plan's text; names are ADDRESSES, valid only while the block is. Numbers that had to be
+    written in canonical form are in `spare`, SPARE bytes each.
 
-        origins[k]       (slot, word) of the feature; of a cross one such pair for each half, -1 where there is none
+        origins[k]       (slot, word) of the feature; for a cross one such pair per half, -1 where there is none
         spans[k]         for each half: start and stop of its prefix, start and stop of its name, -1 where there is none
     """
     roles, number_rows, slot_columns, slot_of = plan.roles, plan.number_rows, plan.slot_columns, plan.slot_of
@@ -82,7 +82,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             if number_rows[c] >= 0 and (s == slot_of[c] or role != cells.WHOLE):
                 x = numbers[number_rows[c], row]
                 if s != slot_of[c]:
-                    continue  # its slope has the name of the column
+                    continue  # the slope is named like the column
                 if np.isnan(x):
                     spans[k, to + 2] = spans[k, to + 3] = 0
                 elif role == cells.VALUES:
@@ -94,7 +94,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     name = bin_from[c] + edge - edge_from[c]
                     spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
                 continue
-            # Phase 3: names that stand in the cell: all of it, or one word.
+            # Phase 3: names taken from the cell: all of it, or one word.
             at, end = cells.cell_at(text, row)
             if word_rows[s] >= 0:
                 end = columns[c, cells.BASE] + np.int64(word_places[origins[k, 2 * half + 1]])
@@ -117,7 +117,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
 
 @kernel
 def copy_names(spans, text):
-    """Copy the names at addresses into a text, and turn the addresses into places in it."""
+    """Copy the names from their addresses into `text`, and replace the addresses by offsets in it."""
     k = 0
     for f in range(spans.shape[0]):
         for half in range(spans.shape[1] // 4):

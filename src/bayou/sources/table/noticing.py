@@ -1,4 +1,4 @@
-"""What the first rows show of a table that should make somebody look twice, column by column."""
+"""Warnings about suspicious columns, from the first rows of a table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bayou.recipe.recipe import Recipe
 from bayou.sources.table.manner import missing_numbers
 from bayou.sources.table.summary import ColumnSummary, is_id, only_moves_one_way
 
-# A column that tells the label with this AUC, of at least so many rows of each class, is likely to be known only with
-# it; and if it goes by its values, each must have come so often on average.
+# A column with an AUC above LEAK, over at least EACH rows of each class, probably leaks the label. Where the AUC is
+# computed from the label's rate per value, each value must occur OFTEN times on average.
 LEAK, EACH, OFTEN = 0.999, 20, 10
 
 
 def remarks_on(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
-    """By column, what there is to remark; `recipe` has the label's name."""
+    """Return the warnings on columns, by column; the recipe must have the name of the label's column."""
     positive = _positive(recipe, summaries)
     remarks = _remarks_on_marks(recipe, summaries)
     for name, summary in summaries.items():
@@ -30,7 +30,10 @@ def remarks_on(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[s
 
 
 def _remarks_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> defaultdict[str, list[str]]:
-    """By column, what there is to say of `missing`: -999,none is one mark, and was meant for two if only those come."""
+    """Return warnings, by column, on marks of `missing` that look like several joined by commas.
+
+    "-999,none" is one mark; it was probably meant as two if it does not occur in the first rows, but its parts do.
+    """
     remarks: defaultdict[str, list[str]] = defaultdict(list)
     joined = {mark: [part for part in map(str.strip, mark.split(",")) if part] for mark in recipe.missing}
     joined = {mark: parts for mark, parts in joined.items() if "," in mark}
@@ -50,7 +53,7 @@ def _remarks_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) ->
 
 
 def _comes(mark: str, summary: ColumnSummary) -> bool:
-    """Whether the number that a mark is comes, however it is written."""
+    """Return whether a mark is a number that occurs in the column, in any spelling."""
     return bool(np.isin(missing_numbers([mark]), summary.numbers).any())
 
 
@@ -72,7 +75,10 @@ def _remark(summary: ColumnSummary, positive: np.ndarray | None) -> str:
 
 
 def _positive(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> np.ndarray | None:
-    """Of each row, 1 if its label is positive (or the first of two), 0 if not, -1 if it has none; None if not told."""
+    """Return 1, 0 or -1 for each row whose label is positive, negative or missing; None if the label is not binary.
+
+    Of two labels, the larger number counts as positive, or for texts one of them. None also if a class has few rows.
+    """
     label = summaries.get(recipe.label or "")
     if label is None:
         return None
@@ -87,7 +93,10 @@ def _positive(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> np.ndar
 
 
 def _auc_alone(summary: ColumnSummary, positive: np.ndarray) -> float:
-    """How well a column tells the labels apart by itself: by its values, if they are few, or by its number."""
+    """Return the AUC of a column alone: by the label's rate per value, if there are few values, or by its number.
+
+    If there is nothing to compute it from, return 0.5.
+    """
     known = positive >= 0
     label = positive[known]
     if summary.which is not None and OFTEN * (summary.distinct + 1) <= len(label):
@@ -104,7 +113,8 @@ def _auc_alone(summary: ColumnSummary, positive: np.ndarray) -> float:
 
 
 def _auc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """
+    """Return the area under the ROC curve.
+
     >>> _auc(np.array([1.0, 2.0, 2.0, 3.0]), np.array([0, 0, 1, 1]))
     0.875
     """

@@ -1,4 +1,4 @@
-"""Cells that must be numbers: what the fit sees of a column, and the labels, weights and numbers of a block's rows."""
+"""Kernels that read numbers: all cells of a column, for the fit, and labels, weights and numbers of a block's rows."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from bayou.recipe.hashing import id64
 from bayou.sources.table import cells
 from bayou.sources.table.dates import read_date, seconds_of
 
-# What a cell looks like:
+# The kinds of cells:
 #     NOTHING   a missing value
 #     NUMBER    a number
 #     TRUTH     a word for true or false
-#     POINT     a point in time
+#     POINT     a date or time
 #     OTHER     anything else
 NOTHING, NUMBER, TRUTH, POINT, OTHER = range(5)
-# Of each column, the first so many cells that are not what they must be are remembered.
+# Number of odd cells that are remembered per column, the first ones.
 ODD = 3
 
 
 @kernel
 def look(columns, c, n, manner, numbers, keys, looks):
-    """For the fit: what each cell of a column looks like, a key of what it says, and its number or point in time.
+    """Classify each cell of a column for the fit: write its kind, a hash of its text, and its number or time.
 
-    Gives the blank-separated words of all cells that are neither numbers nor missing.
+    Return the number of blank-separated words in all cells that are neither numbers nor missing.
     """
     text = cells.column_text(columns[c])
     address = address_of(manner)
@@ -56,10 +56,10 @@ def _read_date(at, end):
 
 @kernel
 def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
-    """Read the cells that must be numbers. Row r is bad if wrong[r] is not 0 then: 16 * column + what.
+    """Read the cells that must be numbers. Row r is bad if wrong[r] is then nonzero: 16 * column + reason.
 
-    A column with the role 0 is left as it is. Numbers and dates that are none count as missing: odd[c] counts them, and
-    has the first ODD rows.
+    A column with the role 0 is skipped. Invalid numbers and dates count as missing: odd[c] holds their count and the
+    first ODD rows.
     """
     positive, positive_number = plan.positive, plan.positive_number
     labels_needed, number_rows = plan.labels_needed, plan.number_rows
@@ -99,7 +99,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
                         for k in range(positive.size):
                             same = same and byte_at(at + k) == positive[k]
                     value = 1.0 if same or (fine and value == positive_number) else -1.0
-                elif role == cells.LABEL_CLASS and not fine:  # as `labels.key_of` has it
+                elif role == cells.LABEL_CLASS and not fine:  # as in `labels.key_of`
                     value = 2.0**60 + 256.0 * np.float64(id64(at, end - at, np.uint64(0)) >> np.uint64(12))
                 elif fine:
                     if not abs(value) <= LARGEST_VALUE:

@@ -1,4 +1,4 @@
-"""Plan: a fitted recipe that makes examples of columns of cells, the same wherever the cells came from."""
+"""Plan: a fitted recipe that turns columns of cells into examples, whatever format the cells came from."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _WHAT = {
 
 
 class Plan:
-    """A fitted recipe, made ready for kernels. Several threads may use it at once.
+    """A fitted recipe, prepared for kernels. Several threads may use it at once.
 
     Attributes:
         columns: the recipe's columns that are read, in order.
-        recipe: as it was fitted.
+        recipe: the fitted recipe.
         labels: whether a row without a label is bad.
         positive: the text of a positive label, or None.
-        scratch: room for the block that a thread works on.
+        scratch: per-thread scratch arrays for the current block.
 
-    With `groups`, blocks say of each non-zero which column it is of (`recipe.groups`).
+    With `groups`, parsed blocks hold the group of each nonzero, which depends on its column (`recipe.groups`).
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Plan:
         self._label = "a number" if number else "1, 0, -1, true or false"
         self._arrays = plan_arrays(recipe, self.columns, labels)
         self._missing_numbers = missing_numbers(recipe.missing)
-        # How many columns have numbers, and slots values; whether there are weights, and labels that may be texts.
+        # Number of columns with numbers and of slots with values; whether there are weights and text labels.
         self._number_rows, self._value_rows = _count_of(self._arrays.number_rows), _count_of(self._arrays.value_rows)
         self._has_weights = bool((self._arrays.roles == cells.WEIGHT).any())
         self._has_classes = bool((self._arrays.roles == cells.LABEL_CLASS).any())
@@ -82,7 +82,11 @@ class Plan:
         return np.array([known[self.columns[c].name] for c in self._arrays.slot_columns], np.uint8)
 
     def places(self, names: Sequence[str], file: str) -> np.ndarray:
-        """Where each column stands in a table with these; -1 if it is not there and is not needed."""
+        """Return the position of each of the plan's columns among `names`; -1 for a label that is not needed.
+
+        Raises:
+            BadInput: if a column that is needed is not among them, or if two names are equal.
+        """
         check_names(names, file)
         of = {name: place for place, name in enumerate(names)}
         places = np.array([of.get(column.name, -1) for column in self.columns], np.int64)
@@ -95,11 +99,11 @@ class Plan:
         return places
 
     def looked_up(self, column: int) -> bool:
-        """Whether a column's values can be hashed once and for all, where there is a dictionary of them."""
+        """Return whether the values of a column can be hashed once per dictionary entry instead of once per row."""
         return int(self._arrays.roles[column]) in (cells.CATEGORY, cells.FLAG, cells.CODE)
 
     def hashes(self, column: int, table: np.ndarray, size: int) -> np.ndarray:
-        """The hash of each cell of one column of a table with `size` rows."""
+        """Return the hash of each cell of one column of a table with `size` rows."""
         only = np.full(len(self.columns), -1)
         only[column] = 0
         one = np.full(1, -1)
@@ -109,16 +113,16 @@ class Plan:
         return slots.keys[0]
 
     def parse(self, columns: Columns) -> ParsedBlock:
-        """The examples of a block."""
+        """Return the examples of a block."""
         return _Block(self, columns).parsed()
 
     def nothing(self) -> ParsedBlock:
-        """The examples of no rows."""
+        """Return a parsed block without rows."""
         return self.parse(Columns(0, np.zeros((len(self.columns), 8), np.int64), [], np.zeros(0, np.int64), 0))
 
 
 class _Block:
-    """The columns of one block on their way to examples."""
+    """Conversion of the columns of one block to examples."""
 
     def __init__(self, plan: Plan, columns: Columns) -> None:
         self.plan, self.arrays, self.columns = plan, plan._arrays, columns
@@ -161,13 +165,13 @@ class _Block:
         return parsed
 
     def _leave_out_wrong(self, parsed: ParsedBlock) -> None:
-        """Say what is wrong with rows that have no features, and take their labels out."""
+        """Drop the labels of bad rows, which have no features, count these rows and describe some of them."""
         wrong = np.flatnonzero(self.wrong)
         parsed.keep_rows(self.rows)
         parsed.note([self._describe(int(row)) for row in wrong[first_of_each(self.wrong[wrong])]], self._kinds())
 
     def _label_texts(self, labels: np.ndarray) -> dict[float, str]:
-        """Labels that are texts, by the numbers that stand for them."""
+        """Return the text labels, keyed by the numbers that stand for them."""
         rows = np.flatnonzero(is_text(labels))
         if not len(rows):
             return {}
@@ -177,7 +181,7 @@ class _Block:
         return dict(zip(found.tolist(), texts, strict=True))
 
     def _read(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Labels and weights; the numbers of columns and which rows are wrong are kept."""
+        """Return labels and weights; store the numbers of columns, the bad rows and the odd cells in attributes."""
         arrays, columns = self.arrays, self.columns
         n = columns.rows
         self.numbers = self.plan.scratch.take("numbers", (self.plan._number_rows, n), np.float64)
@@ -205,7 +209,7 @@ class _Block:
         self.odd[column, 1 : 1 + numbers.ODD] = np.resize(rows, numbers.ODD)
 
     def _odd_cells(self) -> dict[str, tuple[int, list[BadLine]]]:
-        """Cells that count as missing because they are not what their column is: how many, and the first few."""
+        """Return, by column, the number of cells taken as missing because they are odd, and the first few of them."""
         found = {}
         for column in np.flatnonzero(self.odd[:, 0]).tolist():
             count, some = int(self.odd[column, 0]), []
@@ -244,11 +248,11 @@ class _Block:
 
     @property
     def _plain(self) -> bool:
-        """Whether each row has one feature in each slot, and that is all."""
+        """True if each row has exactly one feature per slot, of value 1, and no crosses."""
         return len(self.slots.values) == 0 and len(self.slots.word_ends) == 0 and not self._crossed
 
     def _count(self) -> tuple[int, bool]:
-        """Features in all, and whether there are rows that have too many words or features: they are wrong, too."""
+        """Return the number of features, and whether there are bad rows: those with too many words or features."""
         if self._plain:
             return self.slots.keys.size, False
         total, self.longest, wrong = assembly.count(self.arrays, self.slots, self.rows, self.wrong)
@@ -275,7 +279,7 @@ class _Block:
         assembly.assemble(self.arrays, self.slots, self.longest, *rows, origins, of_slots, groups)
 
     def _new_names(self) -> NewNames | None:
-        """The features that have no name yet, or None if all have, or if no more names are taken."""
+        """Return the features that have no name yet; None if there are none, or if names are not collected."""
         plan, arrays, table, take = self.plan, self.arrays, self.columns.table, self.plan.scratch.take
         known = known_features(plan._names, plan._numbering, arrays.exact)
         if not len(known):
@@ -302,7 +306,7 @@ class _Block:
         return NewNames(self.indices[places], spans.astype(np.int32), text, arrays.prefix_text, b"=")
 
     def _kinds(self) -> Counter[str]:
-        """How many rows there are of each kind of bad ones."""
+        """Return the number of bad rows of each kind."""
         codes, first, often = np.unique(self.wrong, return_index=True, return_counts=True)
         found: Counter[str] = Counter()
         for code, row, count in zip(codes.tolist(), first.tolist(), often.tolist(), strict=True):
@@ -321,5 +325,5 @@ class _Block:
 
 
 def _count_of(rows: np.ndarray) -> int:
-    """How many `numbered` has numbered."""
+    """Return how many entries `numbered` has given a number."""
     return int(rows.max(initial=-1)) + 1

@@ -1,4 +1,4 @@
-"""A fitted recipe as kernels take it: arrays by column, by slot (a column's place for one feature) and by bin."""
+"""A fitted recipe as arrays for kernels, by column, by slot (a column has one slot per feature of a row) and by bin."""
 
 from __future__ import annotations
 
@@ -31,63 +31,63 @@ _ROLES = {
 
 
 class PlanArrays(NamedTuple):
-    """What kernels know of a plan. Whatever is looked up by a number is -1 where there is none."""
+    """The arrays of a plan that kernels read. Indices into other arrays are -1 where there is no entry."""
 
     # by column
-    roles: np.ndarray  # as `cells` numbers them
+    roles: np.ndarray  # constants of `cells`
     seeds: np.ndarray  # the hash of the column's name
     missing: np.ndarray  # the hash of its missing cell
     centres: np.ndarray
     scales: np.ndarray
-    number_rows: np.ndarray  # which row of the numbers is its own
+    number_rows: np.ndarray  # its row of the numbers
     slot_of: np.ndarray  # its first slot
-    prefixes: np.ndarray  # where its name starts and stops in prefix_text
+    prefixes: np.ndarray  # start and stop of its name in prefix_text
     # by slot
     slot_columns: np.ndarray
-    value_rows: np.ndarray  # which row of the values is its own; without, all its values are 1
-    word_rows: np.ndarray  # which row of the words is its own
-    pairs: np.ndarray  # (first slot, behind the last) of the one and the other column that are crossed
-    terms: np.ndarray  # the same of three columns and more, filled up with -1
+    value_rows: np.ndarray  # its row of the values; if -1, all its values are 1
+    word_rows: np.ndarray  # its row of the words
+    pairs: np.ndarray  # (start, stop) slots of each of two crossed columns
+    terms: np.ndarray  # the same for crosses of three columns and more, padded with -1
     # bins: column c has edges[edge_from[c] : edge_from[c + 1]]
     edge_from: np.ndarray
-    edges: np.ndarray  # in eights, filled up with infinity
+    edges: np.ndarray  # padded with infinity to a multiple of 8
     bin_from: np.ndarray
-    bin_hashes: np.ndarray  # behind a column's bins comes its missing cell
-    bin_names: np.ndarray  # where names start in prefix_text; each stops where the next starts
+    bin_hashes: np.ndarray  # a column's bins, then its missing cell
+    bin_names: np.ndarray  # start of each name in prefix_text; it stops where the next one starts
     prefix_text: np.ndarray
-    # slopes: column c has knots[knot_from[c] : knot_from[c + 1]], and levels and slopes beside them
+    # slopes: column c has knots[knot_from[c] : knot_from[c + 1]], with levels and slopes in parallel
     knot_from: np.ndarray
-    knots: np.ndarray  # in eights, filled up with infinity
+    knots: np.ndarray  # padded with infinity to a multiple of 8
     levels: np.ndarray
     slopes: np.ndarray
-    # dates: part k of column c has hashes from date_parts[c, k] on, and names from as many behind part_names
+    # dates: part k of column c has hashes from date_parts[c, k] on, and names from part_names + date_parts[c, k] on
     date_parts: np.ndarray
-    part_hashes: np.ndarray  # behind a part's values comes its missing one
-    part_names: int  # which of bin_names is the first of a part
-    # how cells are written
+    part_hashes: np.ndarray  # a part's values, then the missing one
+    part_names: int  # index of the first name of a part in bin_names
+    # spelling of cells
     manner: np.ndarray
     # labels and hashes
     positive: np.ndarray  # the text of a positive label
     positive_number: float  # the same as a number
     labels_needed: bool
     exact: bool  # features have ids of 64 bits
-    mask: np.uint64  # what is kept of hashes
+    mask: np.uint64  # the bits of hashes that are kept
 
     @property
     def width(self) -> int:
-        """How many slots there are."""
+        """Number of slots."""
         return len(self.slot_columns)
 
     @property
     def parts(self) -> int:
-        """How many cells a feature is made of at most."""
+        """Maximum number of cells that a feature is made of, at least 2."""
         return max(2, self.terms.shape[1] // 2)
 
 
 def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) -> PlanArrays:
-    """The arrays of a fitted recipe's columns, those that are read."""
+    """Return the arrays of a fitted recipe for `columns`, those that are read."""
     roles = np.array([_role(column, recipe) for column in columns], np.int64)
-    # Which slots each column fills, and which of those have values, words and numbers to look up.
+    # The slots of each column, and which of them have values, words and numbers to look up.
     widths = np.where(roles >= cells.WEIGHT, 0, np.where(roles == cells.WHOLE, 2, 1))
     widths += [len(column.knots) > 0 for column in columns]
     dates = [(c, part) for c, column in enumerate(columns) if column.role == "date" for part in column.parts]
@@ -112,7 +112,7 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
     for (c, part), start in zip(dates, np.cumsum([0, *map(len, part_hashes)]), strict=False):
         date_parts[c, PARTS.index(part)] = start
     pairs, terms = _crossed(recipe, columns, firsts, widths)
-    # And what they are called.
+    # The names of features.
     bin_names = [[*names_of_bins(column), f"{column.name}="] for column in columns]
     texts = [column.name.encode() for column in columns]
     bin_texts = [text.encode() for names in bin_names for text in names]
@@ -169,28 +169,28 @@ def _role(column: Column, recipe: Recipe) -> int:
 
 
 def slopes_of(column: Column) -> list[float]:
-    """How steeply a slope rises behind each of its knots; behind the last not at all.
+    """Return the steepness of a slope after each of its knots; 0 after the last.
 
     >>> slopes_of(Column("age", "bins", knots=(10.0, 20.0, 60.0), levels=(0.0, 0.5, 1.0)))
     [0.05, 0.0125, 0.0]
     """
     if not column.knots:
         return []
-    with np.errstate(over="ignore", divide="ignore"):  # between knots that are next to each other there is nothing
+    with np.errstate(over="ignore", divide="ignore"):  # no float lies between adjacent knots
         steep = np.diff(column.levels) / np.diff(column.knots)
     return [*np.where(np.isfinite(steep), steep, 0.0).tolist(), 0.0]
 
 
 def _filled_up(numbers: Sequence[float]) -> list[float]:
-    """In eights."""
+    """Return the numbers, padded with zeros to a multiple of 8."""
     return [*numbers, *[0.0] * (-len(numbers) % 8)]
 
 
 def _crossed(
     recipe: Recipe, columns: Sequence[Column], firsts: np.ndarray, widths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs, and crosses of more columns, by slots."""
-    # A column's number in the plan is not that in the recipe, where there are ignored ones too.
+    """Return pairs and crosses of more columns, as ranges of slots."""
+    # A column's position in the plan differs from that in the recipe, which includes ignored columns.
     place = {column.name: c for c, column in enumerate(columns)}
     found = [[place[(recipe.columns or ())[column].name] for column in chosen] for chosen in column_crosses(recipe)]
     slots = [[end for c in chosen for end in (int(firsts[c]), int(firsts[c] + widths[c]))] for chosen in found]
@@ -202,16 +202,16 @@ def _crossed(
 
 
 def _bytes(text: bytes) -> np.ndarray:
-    return np.frombuffer(text + b" ", np.uint8)[:-1]  # NumPy takes no empty buffer
+    return np.frombuffer(text + b" ", np.uint8)[:-1]  # NumPy accepts no empty buffer
 
 
 def numbered(which: np.ndarray) -> np.ndarray:
-    """0, 1, 2, ... where it is so, -1 elsewhere."""
+    """Return 0, 1, 2, ... where `which` is true, -1 elsewhere."""
     return np.where(which, np.cumsum(which) - 1, -1)
 
 
 def _as_number(text: str | None) -> float:
-    """A text as a number, NaN (which equals nothing) if it is none."""
+    """Return a text as a number, or NaN (which equals nothing) if it is not one."""
     try:
         return float(text or "nan")
     except ValueError:
@@ -219,7 +219,7 @@ def _as_number(text: str | None) -> float:
 
 
 def _told_apart(edges: Sequence[float]) -> list[str]:
-    """Numbers as text, with no more digits than tell them apart.
+    """Return numbers as text, with as few digits as keep them distinct, at least 6.
 
     >>> _told_apart([0.5, 1e9, 1e9 + 1]), _told_apart([1 / 3, 2 / 3])
     (['0.5', '1000000000', '1000000001'], ['0.333333', '0.666667'])
@@ -232,7 +232,8 @@ def _told_apart(edges: Sequence[float]) -> list[str]:
 
 
 def names_of_bins(column: Column) -> list[str]:
-    """
+    """Return the feature names of a column's bins.
+
     >>> names_of_bins(Column("age", "bins", edges=(17, 22.5)))
     ['age<17', 'age in [17,22.5)', 'age>=22.5']
     """

@@ -1,4 +1,4 @@
-"""What the first rows show of a column: the grounds on which it is decided what the column is."""
+"""Summary of a column's first rows, from which its role is inferred."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from bayou.recipe.recipe import Recipe
 from bayou.sources.table.manner import manner_of, missing_numbers
 from bayou.sources.table.numbers import NOTHING, NUMBER, OTHER, POINT, TRUTH, look
 
-# How many different values of a column are shown, and how much of a long one.
+# Number of distinct values shown per column, and maximum length of one.
 SHOWN, EXCERPT = 6, 40
-# What so many of its cells are that are not missing, a column is.
+# A column has the kind that at least this fraction of its nonmissing cells have.
 MOST = 0.95
-# Nearly as many values as rows: an id. Click logs have real columns with .6; exact times and counters lie above .93.
+# Columns with nearly as many values as rows are ids. Click logs have true features at 0.6; exact times and counters lie
+# above 0.93.
 ID_SHARE, ID_VALUES = 0.95, 50
-# A column of at most so many values is compared with others, row by row.
+# A column with at most this many distinct values is compared with others, row by row.
 FEW_VALUES = 200
 
 
 @dataclass
 class ColumnSummary:
-    """What the first rows showed of a column.
+    """Summary of the first rows of a column.
 
     Attributes:
         kind: "number", "date", "flag", "text", or "nothing" if all cells are missing.
-        numbers: those that are there, of a column of numbers; of dates the points in time.
-        words: the mean number of words in a cell that is not missing, if it is text.
-        values: a few different values, as text.
-        odd: the first value that is not a number, if there is one.
-        as_written: numbers stand there as text, so that 007 can be told from 7.
-        rows, missing: how many rows there were, and how many of them without a value.
-        counts: how often each of its different values came.
-        others: a few values that are not of the column's kind, and n_others: how many there are.
-        number_share: the share of numbers among the values; numerals: all that can be read as numbers.
-        dates: how many values are dates; lists: whether there are lists among them.
-        by_row: the number or point in time of each row, NaN where there is none.
-        which: which value each row has, of at most FEW_VALUES: 0 for none.
-        by_text: gives how often each value comes, as text, in the order of their first rows; gaps: and how often each
-            text that says that there is none.
+        numbers: the nonmissing values of a column of numbers, or the times of a column of dates.
+        words: mean number of words per nonmissing cell that is text.
+        values: a few distinct values, as text.
+        odd: the first value that is not a number, if any.
+        as_written: whether numbers are stored as text, so that 007 differs from 7.
+        rows, missing: number of rows, and of those without a value.
+        counts: number of occurrences of each distinct value.
+        others, n_others: a few values that are not of the column's kind, and the number of all such values.
+        number_share: fraction of numbers among the values; numerals: all values that can be read as numbers.
+        dates: number of values that are dates; lists: whether some values are lists.
+        by_row: the number or time of each row, NaN where there is none.
+        which: the index of each row's value, from 1, if there are at most FEW_VALUES; 0 for none.
+        by_text: returns the number of occurrences of each value, as text, in the order of their first rows; gaps:
+            the same for the texts of missing values.
     """
 
     kind: str = "nothing"
@@ -70,28 +71,28 @@ class ColumnSummary:
 
     @property
     def distinct(self) -> int:
-        """How many different values there are."""
+        """Number of distinct values."""
         return len(self.counts)
 
     @property
     def there(self) -> int:
-        """How many rows have a value."""
+        """Number of rows that have a value."""
         return self.rows - self.missing
 
 
 def is_id(summary: ColumnSummary) -> bool:
-    """Whether there are nearly as many values as rows."""
+    """Return whether a column has nearly as many distinct values as rows."""
     return summary.distinct > ID_VALUES and summary.distinct > ID_SHARE * summary.there
 
 
 def only_moves_one_way(summary: ColumnSummary) -> bool:
-    """Whether its numbers only rise, or only fall."""
+    """Return whether a column's numbers never fall, or never rise."""
     steps = np.diff(summary.numbers)
     return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 class Looked:
-    """What was seen of a column's cells so far, part by part."""
+    """The cells of a column seen so far, added chunk by chunk."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._manner, self._missing = manner_of(recipe), missing_numbers(recipe.missing)
@@ -100,7 +101,7 @@ class Looked:
         self.words = 0
 
     def add(self, table: np.ndarray, n: int, typed: np.ndarray | None = None) -> None:
-        """Some cells; `typed` are those that are texts, in data where texts are told from numbers."""
+        """Add n cells; in data with types, `typed` marks those that are texts, which then never count as numbers."""
         numbers, keys, looks = np.empty(n), np.empty(n, np.uint64), np.empty(n, np.int8)
         self.words += look(table, 0, n, self._manner, numbers, keys, looks)
         self._numerals.append(numbers[looks == NUMBER])
@@ -109,13 +110,13 @@ class Looked:
         self._parts.append((numbers, keys, looks))
 
     def add_numbers(self, numbers: np.ndarray, look: int = NUMBER) -> None:
-        """Some numbers, or points in time; NaN where there is none."""
+        """Add numbers, or times; NaN where there is no value."""
         looks = np.where(np.isnan(numbers), NOTHING, np.where(np.isinf(numbers), OTHER, look)).astype(np.int8)
         self._numerals.append(numbers[looks == NUMBER])
         self._parts.append((numbers, numbers.view(np.uint64), looks))
 
     def summary(self, text: Callable[[int], str], as_written: bool = False) -> ColumnSummary:
-        """All of it; text(row) is what a cell says."""
+        """Return the summary of all cells; text(row) must return the text of a cell."""
         numbers, keys, looks = (np.concatenate(arrays) for arrays in zip(*self._parts, strict=True))
         if len(self._missing):
             looks[np.isin(numbers, self._missing) & (looks == NUMBER)] = NOTHING
@@ -150,7 +151,7 @@ class Looked:
 
 
 def _counted(rows: np.ndarray, keys: np.ndarray, text: Callable[[int], str]) -> dict[str, int]:
-    """How often each text comes in some rows."""
+    """Return how often each text occurs in the rows where `rows` is true, in the order of first occurrence."""
     there = np.flatnonzero(rows)
     _, first, often = np.unique(keys[there], return_index=True, return_counts=True)
     found: Counter[str] = Counter()
@@ -172,7 +173,7 @@ def _kind(counts: np.ndarray, n: int) -> str:
 def _values(
     looks: np.ndarray, by_row: np.ndarray | None, keys: np.ndarray
 ) -> tuple[np.ndarray, list[int], np.ndarray | None]:
-    """(how often each value comes, the first rows of values in order, which of them each row has, if there are few)."""
+    """Return (count of each value, first rows of a few values in order, each row's value from 1 if there are few)."""
     there = np.flatnonzero(looks != NOTHING if by_row is None else ~np.isnan(by_row))
     found = keys[there] if by_row is None else by_row[there]
     values, first, counts = np.unique(found, return_index=True, return_counts=True)

@@ -1,6 +1,6 @@
-"""Values that have types (of JSON, of Arrow) as the cells that a CSV file would have.
+"""Conversion of typed values (JSON, Arrow) to the cells that a CSV file would have.
 
-Numbers that are whole are written without a point, so that 7.0 is 7 everywhere; truths as true and false.
+Integers are written without a decimal point, so that 7.0 is 7 everywhere; booleans as true and false.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bayou.sources.table.cells import PART
 from bayou.sources.table.summary import ColumnSummary, Looked
 
 _PART = bytes([PART])
-# Up to here each whole number is a float64 of its own.
+# Integers up to here are exact in float64.
 EXACT = 2**53
 
 
 def text_of(value: Any) -> bytes:
-    """A value as a cell; nothing for None and NaN.
+    """Return a value as a cell, which is empty for None and NaN.
 
     >>> [text_of(value) for value in (7, 7.0, 0.5, True, None, "so")]
     [b'7', b'7', b'0.5', b'true', b'', b'so']
@@ -47,7 +47,10 @@ def text_of(value: Any) -> bytes:
 
 
 def list_as_cell(values: Sequence[Any], role: str, positive: str | None) -> tuple[bytes, bool]:
-    """A list as a cell, and whether it is one of several parts. A label is positive if it holds the positive value."""
+    """Return a list as a cell, and whether it is a list cell of several items.
+
+    A label is positive if the list contains the positive value.
+    """
     if role in ("category", "flag", "code"):
         return _PART.join(part for part in map(text_of, values) if part), True
     if role == "text":
@@ -58,7 +61,7 @@ def list_as_cell(values: Sequence[Any], role: str, positive: str | None) -> tupl
 
 
 def column_as_cells(values: Sequence[Any], role: str, positive: str | None) -> tuple[list[bytes], bool]:
-    """A column as cells, and whether there are some of several parts among them."""
+    """Return a column as cells, and whether any of them is a list cell."""
     texts, several = [], False
     for value in values:
         if isinstance(value, list):
@@ -71,7 +74,7 @@ def column_as_cells(values: Sequence[Any], role: str, positive: str | None) -> t
 
 
 def places_of(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cells as one text, a newline behind each, and where they start and stop."""
+    """Return cells joined to one text, with a newline after each, and their start and stop offsets."""
     data = np.frombuffer(b"\n".join(texts) + b"\n" * PADDING, np.uint8)
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     stops = np.cumsum(sizes + 1) - 1
@@ -79,9 +82,9 @@ def places_of(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def summary_of(column: Sequence[Any], recipe: Recipe) -> ColumnSummary:
-    """What a column that has types shows: a text is not a number or a truth, whatever it says."""
+    """Return the summary of a typed column, in which a text never counts as a number or a boolean."""
     texts, several = column_as_cells(column, "category", None)
-    if several:  # the parts of a list are no words of a text
+    if several:  # the items of a list are not words of a text
         texts = [
             text.replace(b" ", b"_") if isinstance(value, list) else text
             for text, value in zip(texts, column, strict=True)
@@ -98,5 +101,5 @@ def _shown(value: Any) -> str:
 
 
 def one_column(data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """A column of cells as kernels see it (`cells`)."""
+    """Return a column of cells in the form that kernels read (`cells`)."""
     return np.array([[data.ctypes.data, starts.ctypes.data, stops.ctypes.data, 1, 0, 0, 0, 0]], np.int64)

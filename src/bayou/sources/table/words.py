@@ -1,4 +1,4 @@
-"""The words of a text: lower-cased runs of letters, digits and underscores, as Python's `\\w+` finds them."""
+"""Words of a text: lower-case runs of letters, digits and underscores, as Python's `\\w+` finds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _WORDS = re.compile(r"\w+")
 
 
 def words_of(text: str) -> list[str]:
-    """
+    """Return the words of a text, in lower case.
+
     >>> words_of("Free entry: WIN 2 tickets_now, Ärger!")
     ['free', 'entry', 'win', '2', 'tickets_now', 'ärger']
     """
@@ -24,10 +25,10 @@ def words_of(text: str) -> list[str]:
 
 
 def plain_words(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: int, stride: int, n: int) -> np.ndarray:
-    """A copy of some text in which a column of cells is ready for kernels; they take any byte above ASCII for a letter.
+    """Return a copy of the text in which a column is ready for kernels, which take any non-ASCII byte for a letter.
 
-    ASCII is made lower-case in place. Cells with anything else are replaced by their words, blanks between them, behind
-    the old text, and their starts and stops (the cells first, first + stride, ...) are changed.
+    ASCII cells are lower-cased in place. Other cells are replaced by their words, separated by blanks and appended to
+    the text, and their starts and stops (of the cells first, first + stride, ...) are updated.
     """
     data = data.copy()
     odd = np.empty(n, np.bool_)
@@ -45,7 +46,7 @@ def plain_words(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: 
 
 @kernel
 def _lower(data, starts, stops, offset, stride, n, odd):
-    """Make the text of a column's cells lower-case, in place; odd[row] tells which cells have more than ASCII."""
+    """Lower-case the ASCII letters of a column's cells in place; set odd[row] where a cell has other characters."""
     base = address_of(data)
     for row in range(n):
         at = base + np.int64(starts[offset + row * stride])
@@ -63,7 +64,7 @@ def _lower(data, starts, stops, offset, stride, n, odd):
 def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
     """Fill in the words of the slots with several features, each word of a cell once.
 
-    `seen` and `stamps` are room for a table of the words of one cell.
+    `seen` and `stamps` are scratch for a hash table of the words of one cell. Rows with too many words become bad.
     """
     exact, roles, seeds, slot_of = plan.exact, plan.roles, plan.seeds, plan.slot_of
     words, word_rows, word_ends, word_places = slots.words, slots.word_rows, slots.word_ends, slots.word_places
@@ -120,7 +121,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
 
 @kernel
 def room_for_words(columns, c, n, parts):
-    """(no more words than these in a column's cells, no more in one of them); `parts`: the cells are lists."""
+    """Return upper bounds on the words in all cells of a column and in one cell; with `parts` the cells are lists."""
     text = cells.column_text(columns[c])
     total = 0
     longest = 0

@@ -1,4 +1,4 @@
-"""Columns of Arrow as cells: their text, and where each cell starts and stops in it."""
+"""Conversion of Arrow columns to cells: their text, with the start and stop of each cell in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def flat_columns(batch: Any) -> list[tuple[str, Any]]:
-    """The columns of a record batch, or of a schema, by name: structs written out, what pandas adds left out."""
+    """Return the (name, column) pairs of a record batch or schema, with structs flattened, without pandas' index."""
     import pyarrow as pa
 
     flat: list[tuple[str, Any]] = []
@@ -52,11 +52,11 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
-# Arrow's own way to NumPy imports pandas, which takes longer than all else before the first row.
+# Arrow's own conversion to NumPy imports pandas, which takes longer than all else before the first row.
 
 
 def _plain(array: pa.Array) -> np.ndarray:
-    """Numbers as they lie in memory, and anything where there is none."""
+    """Return the numbers of an array without copying; entries that are null have arbitrary values."""
     values = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
     return values[array.offset : array.offset + len(array)]
 
@@ -65,14 +65,14 @@ def _nulls(array: pa.Array) -> np.ndarray | None:
     if not array.null_count:
         return None
     there = array.buffers()[0]
-    if there is None:  # of a type that has nothing else
+    if there is None:  # the null type, which has no values
         return np.ones(len(array), np.bool_)
     bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")
     return bits[array.offset : array.offset + len(array)] == 0
 
 
 def as_numbers(array: pa.Array) -> np.ndarray:
-    """As float64, NaN for null."""
+    """Return an array as float64, with NaN for null."""
     import pyarrow as pa
 
     array = array.cast(pa.float64(), safe=False)
@@ -81,7 +81,7 @@ def as_numbers(array: pa.Array) -> np.ndarray:
 
 
 def values_of(array: pa.Array, column: str) -> list[Any]:
-    """A column as Python has it."""
+    """Return a column as a list of Python objects."""
     try:
         return array.to_pylist()
     except UnicodeDecodeError:
@@ -89,7 +89,7 @@ def values_of(array: pa.Array, column: str) -> list[Any]:
 
 
 def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Text as cells; `apart`: with a newline behind each."""
+    """Return text as cells (data, starts, stops); with `apart`, a newline follows each."""
     import pyarrow as pa
 
     if not (pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)):
@@ -113,7 +113,7 @@ def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, 
 
 
 def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers as cells: whole ones by their digits, others as Python writes them, or not at all."""
+    """Return numbers as cells: integers by their digits, others as Python writes them, or empty with `only_whole`."""
     import pyarrow as pa
 
     nulls = _nulls(array)
@@ -138,7 +138,7 @@ def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def iso(array: pa.Array) -> pa.Array:
-    """Points in time as ISO 8601, no zeros behind the seconds: 2013-01-01T10:00:00Z."""
+    """Return times as ISO 8601, without trailing zeros after the seconds: 2013-01-01T10:00:00Z."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -150,21 +150,21 @@ def iso(array: pa.Array) -> pa.Array:
 
 
 def is_point(kind: pa.DataType) -> bool:
-    """Whether it is of dates or points in time, not of times of day or of how long something took."""
+    """Return whether a type holds dates or timestamps, rather than times of day or durations."""
     import pyarrow.types as is_a
 
     return bool(is_a.is_timestamp(kind) or is_a.is_date(kind))
 
 
 def as_seconds(array: pa.Array) -> np.ndarray:
-    """Points in time as `dates` has them, by the clock of their own zone; NaN for null."""
+    """Return times in seconds (as in `dates`) of their zone's local time, or of UTC if it is unknown; NaN for null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         try:
             array = pc.local_timestamp(array)
-        except pa.ArrowInvalid:  # a zone that nobody here knows
+        except pa.ArrowInvalid:  # an unknown zone
             array = array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.timestamp(array.type.unit))
     days = pa.types.is_date32(array.type)
     unit = array.type.unit if pa.types.is_timestamp(array.type) else "s" if days else "ms"
@@ -179,7 +179,7 @@ def as_seconds(array: pa.Array) -> np.ndarray:
 
 @kernel
 def _set_apart(old, starts, stops, data):
-    """Copy cells, a newline behind each."""
+    """Copy cells with a newline after each, and update their starts and stops."""
     k = 0
     for i in range(starts.size):
         start = k
@@ -194,7 +194,7 @@ def _set_apart(old, starts, stops, data):
 
 @kernel
 def _write_digits(sizes, minus, empty, data, starts, stops):
-    """Write whole numbers, a newline behind each; nothing for the empty ones."""
+    """Write integers as cells with a newline after each; entries marked in `empty` become empty cells."""
     base = address_of(data)
     at = base
     for i in range(sizes.size):

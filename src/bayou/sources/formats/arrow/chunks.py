@@ -1,9 +1,8 @@
-"""A table that comes in parts: chunks of a DataFrame, record batches of a Parquet file, whatever else Arrow can read.
+"""Tables that come in parts: chunks of a DataFrame, record batches of a Parquet file, anything else Arrow can read.
 
     for batch in bayou.sources.open(pd.read_csv("big.csv", chunksize=100_000), recipe={"label": "clicked"}): ...
 
-Every part must have the columns of the first; a column may come as whole numbers in one part and as fractions in
-another.
+Every part must have the columns of the first; a column may hold integers in one part and fractions in another.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ def is_table(data: Any) -> bool:
 
 
 class Chunks:
-    """The parts of a table, and some columns that are kept of them for whoever asks.
+    """The parts of a table, and columns of them that are kept for the caller.
 
     Attributes:
-        again: whether they can be gone through more than once.
-        keep: the columns that are kept.
+        again: whether the parts can be iterated over more than once.
+        keep: names of the columns to keep.
     """
 
     def __init__(self, parts: Iterable[Any]) -> None:
@@ -44,7 +43,7 @@ class Chunks:
 
     @property
     def rows(self) -> int | None:
-        """Return how many rows there are, where that can be asked: of tables in a list."""
+        """Number of rows, if the parts are a list of tables with a length; else None."""
         parts = self._parts if isinstance(self._parts, Sequence) else ()
         return sum(map(len, parts)) if parts and all(hasattr(part, "__len__") for part in parts) else None
 
@@ -57,7 +56,7 @@ class Chunks:
             for batch in pa.table(part).to_batches() if hasattr(part, "__arrow_c_array__") else stream_of(part):
                 if not batch.num_rows:
                     continue
-                # What pandas adds for its index is not a column.
+                # The index that pandas adds is not a column.
                 names = names or [name for name in batch.schema.names if not name.startswith("__index_level_")]
                 if batch.schema.names != names:
                     batch = _in_order(batch, names)
@@ -67,7 +66,7 @@ class Chunks:
                 yield batch
 
     def kept(self, rows: np.ndarray) -> pa.Table:
-        """The columns kept of these rows, counted from 0 and ascending; rows before them are forgotten."""
+        """Return the kept columns for these rows, which count from 0 and ascend; earlier batches are forgotten."""
         import pyarrow as pa
 
         while self._kept and len(rows) and self._kept[0][0] + self._kept[0][1].num_rows <= rows[0]:
@@ -81,7 +80,7 @@ class Chunks:
 
 
 def parts_or_paths(data: Any) -> Any:
-    """An iterable of tables as `Chunks`; anything else as it is, for it names files."""
+    """Return an iterable of tables as `Chunks`; anything else, which must name files, as it is."""
     if hasattr(data, "tocsr"):
         raise BadInput("the data are a sparse matrix, which has no labels; learn from it by Batch.from_csr(X, y).")
     if isinstance(data, Chunks) or not isinstance(data, Iterable):
@@ -90,7 +89,7 @@ def parts_or_paths(data: Any) -> Any:
         return Chunks(data) if len(data) and is_table(data[0]) else data
     try:
         parts = iter(data)
-    except TypeError:  # an array without a dimension says that it can be gone through
+    except TypeError:  # an array without dimensions claims to be iterable
         return data
     first = next(parts, None)
     if first is None:

@@ -1,4 +1,4 @@
-"""Parquet files, read for a `Source`."""
+"""Reader of Parquet files, for a `Source`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     from bayou.core.extras import Extras
 
-# Rows that are decoded at once, at least, and the bytes they should not take more than.
+# Minimum number of rows decoded at once, and maximum number of bytes they should take.
 LEAST_ROWS = 1 << 10
 _BATCH_BYTES = 1 << 26
-# Rows that are decoded at once where most of a row group is not needed.
+# Maximum number of rows decoded at once if the end of a row group is not needed.
 _FEW_ROWS = 1 << 14
 _CATEGORIES = ("category", "flag", "code")
 
 
 @contextmanager
 def readable(name: str, further: str = "") -> Iterator[None]:
-    """What Arrow finds wrong with a file, in a sentence."""
+    """Raise BadInput for errors of Arrow while it reads a file."""
     import pyarrow as pa
 
     try:
@@ -46,11 +46,11 @@ def readable(name: str, further: str = "") -> Iterator[None]:
 
 
 def opened(name: str) -> pa.NativeFile:
-    """A file on disk, or by an address such as s3://bucket/name."""
+    """Open a file on disk, or at an address such as s3://bucket/name."""
     import pyarrow as pa
 
     if "://" not in name:
-        return pa.memory_map(os.fsencode(name))  # whatever bytes its name is made of
+        return pa.memory_map(os.fsencode(name))  # also if the name is not valid UTF-8
     from pyarrow import fs
 
     system, path = fs.FileSystem.from_uri(name)
@@ -58,7 +58,7 @@ def opened(name: str) -> pa.NativeFile:
 
 
 class ParquetReader(FittingReader):
-    """The rows of Parquet files, for a `Source`."""
+    """Reader of the rows of Parquet files, or of parts of them, for a `Source`."""
 
     def __init__(
         self, files: Files | ParquetParts, extras: Extras, *, labels: bool = True, dtype: str = "float32"
@@ -78,7 +78,7 @@ class ParquetReader(FittingReader):
         return int(self._done)
 
     def _open(self, name: str, columns: set[str] | None = None) -> Any:
-        """A Parquet file, whose text columns are to come with dictionaries if they are in `columns`, or all."""
+        """Open a Parquet file; text columns in `columns`, by default all, will be read as dictionaries."""
         import pyarrow.parquet as pq
 
         with readable(name):
@@ -96,7 +96,7 @@ class ParquetReader(FittingReader):
                 yield part
 
     def _scans(self, opened: Callable[[str], _Opened]) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
-        """What is read of each file; of one that comes in parts, of each row group."""
+        """Yield (file, record batches) for each file, or for each scan of a row group if the data are parts."""
         if self._parts is None:
             yield from ((name, opened(name).rows()) for name in self._names)
             return
@@ -106,12 +106,12 @@ class ParquetReader(FittingReader):
             yield name, before.rows_of(group, parts)
 
     def _wanted(self, name: str) -> _Opened:
-        """A file and the columns that the recipe needs."""
+        """Open a file for reading the columns that the recipe needs."""
         import pyarrow as pa
 
         wanted = {column.name for column in self.plan.columns}
         file = self._open(name, {column.name for column in self.plan.columns if column.role in _CATEGORIES})
-        self.plan.places(names_of(file.schema_arrow), name)  # all that are needed must be there
+        self.plan.places(names_of(file.schema_arrow), name)  # raises if a needed column is missing
         there = [top for top in file.schema_arrow.names if any(w == top or w.startswith(f"{top}.") for w in wanted)]
         self._tables[name] = ArrowTable(self.plan, names_of(pa.schema(file.schema_arrow.field(top) for top in there)))
         rows = file.metadata.num_rows
@@ -141,7 +141,7 @@ class ParquetReader(FittingReader):
 
 @dataclass(frozen=True)
 class _Opened:
-    """A file, the columns that are read of it, and how many rows at once."""
+    """An open file, the columns to read from it, and the number of rows to decode at once."""
 
     name: str
     file: Any
@@ -150,13 +150,13 @@ class _Opened:
 
     def rows(self, **which: Any) -> Iterator[pa.RecordBatch]:
         with readable(self.name, " further"):
-            # With threads of its own, although others learn and convert meanwhile: decoding is the longest part.
+            # With Arrow's threads, although others learn and convert meanwhile: decoding takes the longest.
             yield from self.file.iter_batches(
                 **{"batch_size": self.batch_rows, "columns": self.columns, "use_threads": True, **which}
             )
 
     def rows_of(self, group: int, parts: list[Part]) -> Iterator[pa.RecordBatch]:
-        """Of a row group those rows that stand in its parts; what stands behind them is not decoded."""
+        """Yield the rows of a row group that are in `parts`; decoding stops after the last of them."""
         with readable(self.name):
             rows = self.file.metadata.row_group(group).num_rows
         few = {} if parts[-1].last >= rows else {"batch_size": min(self.batch_rows, _FEW_ROWS)}
@@ -172,7 +172,7 @@ class _Opened:
 
 
 class ParquetBatches:
-    """Record batches of Parquet files, with all their columns."""
+    """Iterable of the record batches of Parquet files, with all columns."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names

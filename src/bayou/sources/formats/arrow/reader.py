@@ -1,4 +1,4 @@
-"""Tables in memory, read for a `Source`: what stands behind `__arrow_c_stream__`, some rows at a time."""
+"""Reader of tables in memory through `__arrow_c_stream__`, for a `Source`, and fitting of recipes to Arrow tables."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
     from bayou.core.extras import Extras
 
-# Rows that make a block: with a few dozen columns their features fit in the second-level cache.
+# Rows per block: with a few dozen columns their features fit in the L2 cache.
 BLOCK_ROWS = 1 << 12
-# Rows that are decoded at once, at most: each time, all of a column's dictionary is copied, which must pay.
+# Maximum number of rows decoded at once; each time a column's whole dictionary is copied, so that it must be large.
 MOST_ROWS = 1 << 18
 
 
 @dataclass
 class RowRange:
-    """Some rows of a record batch, whose columns are made cells of by whoever comes first."""
+    """A range of rows of a record batch, whose cells are made by the first thread that needs them, and shared."""
 
     file: str
     first: bool
@@ -78,17 +78,17 @@ def row_ranges(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[RowRang
 
 
 def stream_of(table: Any) -> Iterable[pa.RecordBatch]:
-    """The record batches of a table; a sentence where its own library cannot give them."""
+    """Return the record batches of a table; raise BadInput if its library cannot export it."""
     import pyarrow as pa
 
     try:
         return pa.RecordBatchReader.from_stream(table)
-    except (TypeError, ValueError) as error:  # pandas with a name twice, say
+    except (TypeError, ValueError) as error:  # pandas with duplicate names, for example
         raise BadInput(f"the table cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from None
 
 
 class ArrowReader(FittingReader):
-    """The rows of anything with `__arrow_c_stream__`, or of `Chunks`, for a `Source`."""
+    """Reader of the rows of an object with `__arrow_c_stream__`, or of `Chunks`, for a `Source`."""
 
     def __init__(self, data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)
@@ -96,12 +96,12 @@ class ArrowReader(FittingReader):
         self._table: ArrowTable | None = None
         self._given = 0  # rows
         self._in_chunks = not hasattr(data, "__arrow_c_stream__")
-        # What is itself a stream is used up.
+        # A stream can be read only once.
         self.again = data.again if self._in_chunks else not hasattr(data, "read_next_batch")
 
     @cached_property
     def _length(self) -> int | None:
-        """How many rows there are, where that can be asked."""
+        """Number of rows of the data, None if unknown."""
         if self._in_chunks:
             return self._data.rows
         return len(self._data) if hasattr(self._data, "__len__") else None
@@ -121,7 +121,7 @@ class ArrowReader(FittingReader):
 
         try:
             for batch in self._data.batches() if self._in_chunks else stream_of(self._data):
-                batch.validate(full=True)  # it comes from somebody else's memory
+                batch.validate(full=True)  # the memory belongs to another library
                 for start in range(0, batch.num_rows, MOST_ROWS):
                     yield batch.slice(start, MOST_ROWS)
         except pa.ArrowException as error:
@@ -148,7 +148,7 @@ def fit_arrow(
     labels: bool = True,
     tell: Tell | None = None,
 ) -> Recipe:
-    """The recipe fitted to the first FIT_ROWS rows of some record batches."""
+    """Return the recipe fitted to the first FIT_ROWS rows of the record batches."""
     check_width(len(names_of(batches[0].schema)))
     (batch,) = _joined(batches).slice(0, FIT_ROWS).combine_chunks().to_batches()
     summaries = {name: _summary(name, array, recipe) for name, array in flat_columns(batch)}
@@ -156,9 +156,9 @@ def fit_arrow(
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """The rows of record batches whose columns may have other types than the first one's, where one type holds both.
+    """Return record batches as one table, with columns of differing types cast to a common type.
 
-    Where none does, such as of numbers and texts, the rows whose columns have the first one's types.
+    If there is none, as for numbers and texts, only batches with the types of the first one are included.
     """
     import pyarrow as pa
 
@@ -172,7 +172,7 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """Without dictionaries, which are of other types than the texts in them."""
+    """Return a table with dictionaries replaced by their values, as types with dictionaries differ from plain ones."""
     import pyarrow as pa
 
     for k, column in enumerate(table.schema):
@@ -201,5 +201,5 @@ def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
 
 
 def _as_text(value: Any) -> str:
-    """Not all that is called text is UTF-8."""
+    """Return a value as text, with bytes decoded, as not all text is valid UTF-8."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

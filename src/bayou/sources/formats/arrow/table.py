@@ -1,4 +1,4 @@
-"""Record batches of one schema as examples."""
+"""Conversion of record batches with one schema to examples."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _NUMBERS = ("bins", "whole", "numeric", "values")
 
 
 class ArrowTable:
-    """Turns record batches of one schema into examples; several threads may do so at once."""
+    """Converter of record batches with one schema to examples; several threads may use it at once."""
 
     def __init__(self, plan: Plan, names: Sequence[str], file: str = "the table") -> None:
         self._plan = plan
         self._where = plan.places(names, file)
-        # by column, the last dictionary and what was made of it
+        # by column, the last dictionary and its cells
         self._dictionaries: dict[int, tuple[Any, _DictionaryCells]] = {}
 
     def convert(self, batch: pa.RecordBatch) -> ParsedBlock:
-        """The examples of a record batch."""
+        """Return the examples of a record batch."""
         return self.parse(self.prepare(batch), 0, batch.num_rows)
 
     def prepare(self, batch: pa.RecordBatch) -> BatchCells:
-        """The columns of a record batch as cells."""
+        """Return the columns of a record batch as cells."""
         arrays = [array for _, array in flat_columns(batch)]
         columns = BatchCells(self._plan)
         for c, place in enumerate(self._where):
@@ -55,7 +55,7 @@ class ArrowTable:
         return columns
 
     def parse(self, columns: BatchCells, start: int, stop: int) -> ParsedBlock:
-        """The examples of some of the rows."""
+        """Return the examples of rows [start, stop)."""
         return self._plan.parse(columns.rows(start, stop))
 
     def _add(self, columns: BatchCells, c: int, array: pa.Array) -> None:
@@ -84,7 +84,7 @@ class ArrowTable:
         elif is_a.is_boolean(kind):
             columns.add_cells(c, *string_cells(array.cast(pa.string()), False))
         elif is_text(kind):
-            # Where cells are read as numbers, something must stand between them.
+            # Cells that are read as numbers must be separated.
             columns.add_cells(c, *string_cells(array, apart=role not in ("category", "flag", "text")))
         else:
             values = values_of(array, self._plan.columns[c].name)
@@ -93,7 +93,7 @@ class ArrowTable:
             columns.add_cells(c, *places_of(texts))
 
     def _values(self, c: int, dictionary: pa.Array) -> _DictionaryCells:
-        """The cells and hashes of a dictionary. Readers make it anew for each batch; mostly it is the same."""
+        """Return the cells and hashes of a dictionary, cached, as most batches come with an equal one."""
         last = self._dictionaries.get(c)
         if last is not None and len(last[0]) == len(dictionary) and last[0].equals(dictionary):
             return last[1]
@@ -107,7 +107,7 @@ class ArrowTable:
 
 @dataclass(frozen=True)
 class _DictionaryCells:
-    """A dictionary's values: their text and their hashes."""
+    """The values of a dictionary: their text and their hashes."""
 
     data: np.ndarray
     starts: np.ndarray
@@ -116,7 +116,7 @@ class _DictionaryCells:
 
 
 class BatchCells:
-    """The cells of a record batch, from which the columns of some rows are cut."""
+    """The cells of a record batch, which gives the columns of any range of its rows."""
 
     def __init__(self, plan: Plan) -> None:
         width = len(plan.columns)
@@ -147,7 +147,7 @@ class BatchCells:
         self._alive += [codes, values]
 
     def rows(self, start: int, stop: int) -> Columns:
-        """The columns of the rows from `start` to before `stop`."""
+        """Return the columns of rows [start, stop)."""
         table = self._table.copy()
         coded = table[:, cells.CODES] != 0
         table[coded, cells.CODES] += 4 * start

@@ -1,1 +1,1 @@
-"""CSV, TSV and files in Criteo's layout: `split` finds the cells of each row, `reader` makes examples of them."""
+"""CSV, TSV and files in Criteo's layout: `split` finds the cells of each row, `reader` turns them into examples."""

@@ -1,7 +1,7 @@
-"""Tables as text: CSV and TSV files, whose first line names the columns, and files in Criteo's layout.
+"""Reader of CSV and TSV files, whose first line names the columns, and of files in Criteo's layout.
 
-The bytes become cells in `delimited`, and cells become examples by the recipe's plan (`table`). Columns are found by
-name: a file may have them in another order, or have more of them, than the one that the recipe was fitted to.
+`split` turns bytes into cells, and the recipe's plan (`table`) turns cells into examples. Columns are found by name: a
+file may have them in another order, or have more of them, than the one that the recipe was fitted to.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _WHAT = {
     AFTER_QUOTE: "expected a delimiter after the closing quote",
     NO_QUOTE: f"expected a closing quote within {QUOTED_BYTES} bytes",
 }
-# What Criteo's columns are, unless an option says something else.
+# Default roles of Criteo's columns; options override them.
 CRITEO_ROLES = {name: "bins" if name[0] == "I" else "category" for name in CRITEO[1:]}
 
 
 class TableParser:
-    """Parses blocks of delimited text that have one layout."""
+    """Parser of blocks of delimited text with one layout."""
 
     def __init__(self, plan: Plan, layout: Layout, file: str = "the table") -> None:
         self._plan, self.layout = plan, layout
@@ -65,7 +65,7 @@ class TableParser:
         self._texts = [c for c, column in enumerate(plan.columns) if column.role == "text"]
 
     def parse(self, block: Block) -> ParsedBlock:
-        """The examples of a block; the first one of a file has the header in it."""
+        """Return the examples of a block; the first block of a file includes the header."""
         return self._plan.parse(self._columns(split_block(block, self.layout, self._plan.scratch)))
 
     def _columns(self, found: Cells) -> Columns:
@@ -90,7 +90,7 @@ class TableParser:
 
 
 def _table(found: Cells, data: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """Columns of cells as kernels see them (`cells`)."""
+    """Return columns of cells in the form that kernels read (`cells`)."""
     table = np.zeros((len(where), 8), np.int64)
     there = where >= 0
     table[there, cells.BASE] = data.ctypes.data
@@ -101,7 +101,7 @@ def _table(found: Cells, data: np.ndarray, where: np.ndarray) -> np.ndarray:
 
 
 def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) -> Cells:
-    """The cells of a block's rows, behind the header if it has one."""
+    """Return the cells of a block's rows, without the header if it has one."""
     start, lines = (layout.size, layout.lines) if block.first else (0, 0)
     found = split(block.data, start, block.size, layout.delimiter, layout.width, scratch)
     if not lines:
@@ -121,7 +121,7 @@ def fit_text(
     labels: bool = True,
     tell: Tell | None = None,
 ) -> Recipe:
-    """The recipe fitted to the first FIT_ROWS rows of some blocks."""
+    """Return the recipe fitted to the first FIT_ROWS rows of the blocks, given as cells with their layouts."""
     names = found[0][1].names
     places = {layout: {name: place for place, name in enumerate(layout.names)} for _, layout in found}
     parts = [(part, places[layout]) for part, layout in found]
@@ -130,9 +130,9 @@ def fit_text(
 
 
 def _summary(recipe: Recipe, name: str, found: Iterable[tuple[Cells, Mapping[str, int]]]) -> ColumnSummary:
-    """What the first rows show of a column, of which each part says where it stands."""
+    """Return the summary of a column's first rows; each part of the data comes with the positions of its columns."""
     left, looked = FIT_ROWS, Looked(recipe)
-    parts: list[tuple[int, Cells, int]] = []  # how many rows, and where they are
+    parts: list[tuple[int, Cells, int]] = []  # number of rows, their cells, position of the column
 
     for part, places in found:
         if name in places:
@@ -155,7 +155,7 @@ def _summary(recipe: Recipe, name: str, found: Iterable[tuple[Cells, Mapping[str
 
 
 class _LaidOutBlock(NamedTuple):
-    """A block, and how its file is laid out."""
+    """A block, and the layout of its file."""
 
     file: str
     first: bool
@@ -164,7 +164,7 @@ class _LaidOutBlock(NamedTuple):
 
 
 class DelimitedReader(FittingReader):
-    """The rows of delimited files, for a `Source`."""
+    """Reader of the rows of delimited files, for a `Source`."""
 
     def __init__(
         self, files: Files, extras: Extras, *, format: str = "csv", labels: bool = True, dtype: str = "float32"
@@ -172,7 +172,7 @@ class DelimitedReader(FittingReader):
         super().__init__(extras, labels, dtype)
         self._format = format
         self._read_from(files)
-        # Each file is cut into rows by its own layout.
+        # Each file has its own layout, and is cut into rows by it.
         others = files.names[1:]
         files.names = files.names[:1]
         self._files = [files, *(Files([name]) for name in others)]
@@ -213,7 +213,7 @@ class DelimitedReader(FittingReader):
 
 
 class _RowCutter:
-    """Cuts a file into whole rows; finds out how it is laid out from what it is given first."""
+    """Callable that cuts a file into whole rows; it infers the layout from the first data it is called with."""
 
     def __init__(self, file: str, format: str) -> None:
         self._file, self._format = file, format
@@ -228,7 +228,7 @@ class _RowCutter:
 
 
 class DelimitedBatches:
-    """Record batches of delimited files, with every cell as the text it is, so that it gives the file's features."""
+    """Iterable of the record batches of delimited files, with cells as text, so that they give the same features."""
 
     def __init__(self, names: list[str], format: str) -> None:
         self._names, self._format = names, format

@@ -1,14 +1,14 @@
-"""Delimited text (CSV, TSV) into cells: where each cell of each row begins and ends, by RFC 4180.
+"""Splitting of delimited text (CSV, TSV) into cells by RFC 4180: where each cell of each row begins and ends.
 
     row   = cell {delimiter cell} newline            newline = LF or CR LF
     cell  = '"' {any byte but '"', or '""'} '"'      a doubled quote means one quote; delimiters and newlines are text
           | anything without delimiter and newline   quotes in it are text as well
 
-Empty lines are nothing. A row is bad if its number of cells is not that of the columns, if anything but a
+Empty lines are ignored. A row is bad if its number of cells differs from that of the columns, if anything but a
 delimiter or a newline follows a closing quote, or if a quote is not closed within QUOTED_BYTES. Then only its first
-line is skipped, and reading goes on with the next: one stray quote costs one line, not the file.
+line is skipped, and reading continues with the next: one stray quote costs one line, not the file.
 
-Text without any quote, which is most, takes a path of its own that looks at 64 bytes at a time.
+Most text has no quotes; it takes a separate path that processes 64 bytes at a time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from bayou.sources.reading.blocks import Block, whole_lines
 from bayou.sources.reading.scratch import Scratch
 from bayou.sources.table.columns import check_names, check_width
 
-# A quoted cell ends within this many bytes, or its quote was a stray one.
+# Maximum length of a quoted cell; beyond it, the quote counts as a stray one.
 QUOTED_BYTES = 1 << 20
 
-# What made a row bad.
+# The reasons why a row is bad.
 FEW, MANY, AFTER_QUOTE, NO_QUOTE, _OPEN = 1, 2, 3, 4, 5
 
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
-# A cell's end, and a mark that it holds doubled quotes: blocks are far smaller than 2 GiB.
+# Masks of a cell's end, and of the flag that it holds doubled quotes: blocks are far smaller than 2 GiB.
 _PLACE, _DOUBLED = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
 _DELIMITERS = {"csv": b",\t;|", "tsv": b"\t,;|", "criteo": b"\t"}
 CRITEO = ("label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1, 27)))
@@ -42,35 +42,35 @@ CRITEO = ("label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1,
 
 @dataclass(frozen=True)
 class Cells:
-    """The rows of a block: cell j of row r is data[starts[r * width + j] : stops[r * width + j]]."""
+    """Cells of a block's rows: cell j of row r is data[starts[r * width + j] : stops[r * width + j]]."""
 
-    data: np.ndarray  # uint8, with padding; a copy where doubled quotes had to become one
+    data: np.ndarray  # uint8, with padding; a copy if there are quotes, as doubled ones are replaced
     starts: np.ndarray  # uint32
     stops: np.ndarray  # uint32
     width: int
     begins: np.ndarray  # int64, where each row begins
     lines: np.ndarray  # int64, the line it begins in
     n_lines: int
-    bad: np.ndarray  # int64, of the bad rows: line, byte within it (from 1), what, how many cells
-    skipped: int  # all bad rows
+    bad: np.ndarray  # int64, for each bad row: line, byte within it (from 1), reason, number of cells
+    skipped: int  # number of bad rows
 
     @property
     def rows(self) -> int:
         return len(self.lines)
 
     def text(self, row: int, column: int, most: int = 40) -> str:
-        """What a cell says, without blanks around, cut short."""
+        """Return the first bytes of a cell, at most `most`, as text without surrounding blanks."""
         start, stop = (int(ends[row * self.width + column]) for ends in (self.starts, self.stops))
         return self.data[start : min(stop, start + most)].tobytes().decode("utf-8", "replace").strip(" \t")
 
 
 class Layout(NamedTuple):
-    """How a file's rows are laid out."""
+    """Layout of a file: its delimiter, columns and header."""
 
     delimiter: int
     names: tuple[str, ...]
     size: int = 0  # bytes of the header
-    lines: int = 0  # and its lines
+    lines: int = 0  # lines of the header
 
     @property
     def width(self) -> int:
@@ -78,7 +78,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(block: Block, format: str) -> Layout:
-    """How a file is laid out, from its first block. A Criteo file has no header; its columns have fixed names."""
+    """Return the layout of a file, given its first block. Criteo files have no header, and fixed column names."""
     if format == "criteo":
         return Layout(_DELIMITERS["criteo"][0], CRITEO)
     text = block.data[: block.size].tobytes()
@@ -103,11 +103,11 @@ def _outside_quotes(line: bytes) -> bytes:
 
 
 def _header_cells(text: bytes, start: int, delimiter: int) -> tuple[list[bytes], int]:
-    """The cells of the row at `start`, and where it ends."""
+    """Return the cells of the row at `start`, and the offset where it ends."""
     data = np.frombuffer(text[start:] + b"\n" * PADDING, np.uint8)
     starts, stops = np.empty(len(data), np.uint32), np.empty(len(data), np.uint32)
     width, end, wrong = _row(data, 0, len(text) - start, delimiter, len(data), starts, stops, 0)
-    if wrong > FEW:  # whatever its quotes were meant to say, the line is the header
+    if wrong > FEW:  # quotes are invalid: the header is the first line
         end = text.find(b"\n", start) + 1
         return text[start:end].strip().split(bytes([delimiter])), end
     cells = [data[starts[k] : stops[k] & _PLACE].tobytes() for k in range(width)]
@@ -123,7 +123,10 @@ def _is_number(text: bytes) -> bool:
 
 
 def cut(data: np.ndarray, size: int, delimiter: int, width: int) -> int:
-    """How many bytes of data[:size] are whole rows: `split` of those, then of the rest, is `split` of all."""
+    """Return how many bytes at the beginning of data[:size] are whole rows.
+
+    Splitting these and then the rest gives the same cells as splitting all.
+    """
     if not _any_quote(data, 0, size):
         return whole_lines(data, size)
     cells = np.empty((2, width + 1), np.uint32)
@@ -131,17 +134,17 @@ def cut(data: np.ndarray, size: int, delimiter: int, width: int) -> int:
 
 
 def split(data: np.ndarray, start: int, size: int, delimiter: int, width: int, scratch: Scratch | None = None) -> Cells:
-    """The cells of data[start:size], which ends in a newline, in rows of `width`.
+    """Return the cells of data[start:size], which ends in a newline, in rows of `width`.
 
-    With scratch, the places of the cells are good until the next block is split.
+    With scratch, the offsets of the cells are valid until the next block is split.
     """
     scratch = scratch or Scratch()
-    # A cell has its delimiter or newline, and a row that counts is not empty.
+    # Each cell ends in a delimiter or newline, and rows are not empty.
     room = size - start + width + 2
     starts, stops = (scratch.take(name, room, np.uint32) for name in ("starts", "stops"))
     rows = (size - start) // max(width, 2) + 1
     begins, lines = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    bad = np.empty(((size - start) // 2 + 2, 4), np.int64)  # memory is taken as rows turn out bad
+    bad = np.empty(((size - start) // 2 + 2, 4), np.int64)  # pages are allocated only as bad rows are written
     quoted = _any_quote(data, start, size)
     if quoted:
         data = data.copy()
@@ -168,10 +171,10 @@ def _any_quote(data, start, size):
 
 @kernel
 def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
-    """(rows, lines, bad rows) of text without quotes."""
+    """Split text without quotes, and return (rows, lines, bad rows)."""
     base = address_of(data)
     row = line = skipped = 0
-    k = first = 0  # cells, and the first one of this row
+    k = first = 0  # number of cells, and index of this row's first one
     starts[0] = start
     for chunk in range(start, size, 64):
         newlines = where_in_64(base + chunk, _NEWLINE)
@@ -213,7 +216,7 @@ def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lin
 
 @kernel
 def _split_quoted(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
-    """(rows, lines, bad rows) of text with quotes. Doubled quotes become one in place, in rows that are whole."""
+    """Split text with quotes, and return (rows, lines, bad rows). In good rows doubled quotes become one, in place."""
     base = address_of(data)
     row = line = skipped = k = 0
     at = start
@@ -264,9 +267,10 @@ def _cut_quoted(data, size, delimiter, width, starts, stops):
 
 @kernel
 def _row(data, at, end, delimiter, width, starts, stops, k):
-    """(cells, where it ends or went wrong, what was wrong) of the row at `at`; its cells are noted from number k on.
+    """Split the row at `at` and return (number of cells, offset of its end or of the error, reason or 0).
 
-    _OPEN: the row does not end before `end`. Nothing behind `end` decides anything else.
+    The cells are written to starts and stops from index k on. _OPEN means that the row does not end before `end`; the
+    result depends on nothing after `end`.
     """
     base = address_of(data)
     last = base + end
@@ -316,7 +320,7 @@ def _row(data, at, end, delimiter, width, starts, stops, k):
 
 @kernel(forceinline=True)
 def _find(at, end, one, other):
-    """The address of the first of two bytes from `at` on, or something >= end."""
+    """Return the address of the first occurrence of either byte from `at` on, or an address >= end."""
     while at < end:
         word = word_at(at)
         found = where_byte(word, one) | where_byte(word, other)
@@ -333,13 +337,13 @@ def _is_empty_line(at):
 
 @kernel(forceinline=True)
 def _next_line(base, at):
-    """Behind the next newline, which is known to come."""
+    """Return the offset after the next newline, which must exist."""
     return _find(base + at, base + at + (1 << 40), _NEWLINE, _NEWLINE) - base + 1
 
 
 @kernel
 def _undouble(start, stop):
-    """Make one quote of each doubled one in a cell, in place; where it ends then."""
+    """Replace doubled quotes in a cell by single ones, in place, and return its new end."""
     to = start
     at = start
     while at < stop:

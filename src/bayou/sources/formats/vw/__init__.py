@@ -1,1 +1,1 @@
-"""Vowpal Wabbit text: `reader` has the grammar."""
+"""Parser of Vowpal Wabbit text; `reader` describes the grammar."""

@@ -1,7 +1,7 @@
-"""Rows with what their crosses give them, behind their own features: `pairs`, then `terms`.
+"""Crosses of rows, appended after the rows' own features: `pairs`, then `terms`.
 
-Of kernels: pairs are uint64, one row each: the first namespace's key, whether it is any, and the same for the second;
-triples (n, 3, 2) the same of three; terms are int64, one row each: first letters, behind them -1.
+Rules as kernels take them: pairs are uint64, one row each: the first namespace's key, whether it is "*", and the same
+for the second; triples (n, 3, 2) are the same for three; terms are int64, one row each: first letters, padded with -1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WHAT = {
 
 
 class Crossing:
-    """What a recipe crosses. `key_of` gives the key of a namespace by its name; `mask` is what is kept of hashes."""
+    """The crosses of a recipe. `key_of` returns the key of a namespace by name; `mask` selects the bits of hashes."""
 
     def __init__(self, recipe: Recipe, key_of: Callable[[str], int], mask: np.uint64) -> None:
         rules: dict[int, list[list[tuple[int, bool]]]] = {2: [], 3: []}
@@ -44,21 +44,21 @@ class Crossing:
         self._pairs = np.array(rules[2], np.uint64).reshape(-1, 4)
         self._triples = np.array(rules[3], np.uint64).reshape(-1, 3, 2)
         self._interactions = recipe.interactions
-        self._terms: dict[bytes, np.ndarray] = {}  # by the first letters that there are
+        self._terms: dict[bytes, np.ndarray] = {}  # by the set of first letters
         self._mask = mask
 
     def add(self, parsed: ParsedBlock, keys: np.ndarray, letters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Append what crosses give each row of features, which are there by their hashes (uint32) or ids (uint64).
+        """Append its crosses to each row of features, which are given by their hashes (uint32) or ids (uint64).
 
         Args:
-            parsed: gets each row's features, then its pairs, in the order of their earlier feature, then of the later,
-                then crosses of three, then those of terms. Rows for which that is too much are bad. Crosses are of
-                no group.
+            parsed: updated to each row's features, then its pairs, ordered by their earlier and then their later
+                feature, then crosses of three, then those of terms. Rows with too many of them become bad. Crosses
+                have group 0.
             keys: uint64, the key of each feature's namespace.
-            letters: uint8, the first letter of it.
+            letters: uint8, the first letter of each feature's namespace.
 
         Returns:
-            origins: int32, the features that each is made of, -1 behind them; which of the rows are left.
+            origins: int32, the features that each feature is made of, padded with -1; and a mask of the rows left.
         """
         indptr, hashes, values = rows = parsed.indptr, parsed.indices, parsed.values
         terms = self._terms_of(letters)
@@ -84,7 +84,7 @@ class Crossing:
         return origins, kept
 
     def _terms_of(self, letters: np.ndarray) -> np.ndarray:
-        """Interactions of data with these first letters; those of fewer letters are filled up with -1."""
+        """Return the interactions of data with these first letters, padded with -1."""
         seen = np.bincount(letters, minlength=LETTERS) > 0 if self._interactions else np.zeros(0, np.bool_)
         found = self._terms.get(seen.tobytes())
         if found is None:
@@ -98,7 +98,7 @@ class Crossing:
 
 @kernel
 def _count(indptr, keys, letters, pairs, triples, terms, longest, counts):
-    """How many features crosses may give each row; -1 if that is too many."""
+    """Write an upper bound on the number of crosses of each row to `counts`; -1 if that is too many."""
     runs = empty((MOST_SPACES, 2), np.int64)
     order = empty(longest, np.int64)
     room = empty(MOST_TRIPLED, np.uint64), empty(longest, np.int64), empty(LETTERS + 1, np.int64), order
@@ -114,7 +114,7 @@ def _count(indptr, keys, letters, pairs, triples, terms, longest, counts):
 
 @kernel
 def _fill(rows, keys, letters, pairs, triples, terms, mask, longest, counts, new_indptr, new, wrong):
-    """(rows, non-zeros) of the new rows."""
+    """Write the rows with their crosses, and return the numbers of rows and nonzeros."""
     runs, ways = empty((MOST_SPACES, 2), np.int64), empty(MOST_SPACES, np.int64)
     order = empty(longest, np.int64)
     room = empty(MOST_TRIPLED, np.uint64), empty(longest, np.int64), empty(LETTERS + 1, np.int64), order

@@ -1,4 +1,4 @@
-"""Lines of VW text: labels, weights, tags, and where the names are that are still to be hashed. See `reader`."""
+"""Kernels that parse lines of VW text: labels, weights, tags, and the offsets of names to be hashed. See `reader`."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 
@@ -12,7 +12,7 @@ from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, find_stops
 from bayou.sources.formats.vw.names import EXACT, hash_name
 from bayou.sources.formats.vw.plain import line_ends, read_names, read_numbers, read_own_numbers
 
-# What was wrong, by the kernel's code.
+# Error codes of the kernel, with their messages.
 _LABEL, _WEIGHT, _BASE, _NO_BAR, _CONTROL, _TABS, _NO_SPACE, _NO_NAME = range(1, 9)
 _NO_VALUE, _NO_SCALE, _AFTER, _LARGE, _HEAVY, _LIKE_NUMBER, _BAR_IN_TEXT = range(9, 16)
 WHAT = {
@@ -32,14 +32,14 @@ WHAT = {
     _LIKE_NUMBER: "expected a number, or a text that VW would not read as one",
     _BAR_IN_TEXT: "expected a blank before '|'",
 }
-# The loops for plain features are tried again within a namespace only if this many came one after another.
+# The loops for plain features are tried again within a namespace only after runs of at least this many.
 _SEVERAL = 4
 _TAB, _RETURN, _QUOTE, _PLUS, _MINUS, _POINT = 9, 13, 39, 43, 45, 46
 
 
 @kernel
 def _like_number(at):
-    """Whether VW reads a number from a text (that is none): nan, inf, or one that lacks only its digits."""
+    """Return whether VW would read a number from a text that is none: nan, inf, or a number without its digits."""
     mark = at + ((byte_at(at) == _PLUS) | (byte_at(at) == _MINUS))
     a, b, c = byte_at(mark) | 32, byte_at(mark + 1) | 32, byte_at(mark + 2) | 32
     if (a == 110 and b == 97 and c == 110) or (a == 105 and b == 110 and c == 102):
@@ -56,15 +56,15 @@ def _like_number(at):
 
 @kernel
 def _read_number(at):
-    """`number`, once for all who are not in a hurry."""
+    """Call `number`, without inlining it: for code that is not critical to performance."""
     return number(at)
 
 
 @kernel
 def _read_head(at):
-    """What stands before the first '|' of a line: (label, weight, tag start, stop, what is wrong, address).
+    """Parse the text before the first '|' of a line: return (label, weight, tag start, tag stop, error code, address).
 
-    The address is that of the '|', or that of what is wrong.
+    The address is that of the '|', or of the error.
     """
     label, weight, words = np.nan, 1.0, 0
     while byte_at(at) != BAR:
@@ -98,13 +98,13 @@ def _read_head(at):
     return label, weight, at, at, 0, at
 
 
-# The next three are inlined into `read_lines`, so that what they give stays in registers. They walk from stop to stop:
-# s is the number of the stop that was reached, at its place, byte what stands there.
+# The next functions are inlined into `read_lines`, so that their results stay in registers. They move from stop to
+# stop: s is the index of the current stop, `at` its offset, byte the byte there.
 
 
 @kernel(forceinline=True)
 def _read_start(base, at):
-    """`_read_head`, by places. Most lines begin with `1 |` or `-1 |`."""
+    """Do the same as `_read_head`, with offsets and a fast path: most lines begin with `1 |` or `-1 |`."""
     first = byte_at(base + at)
     mark = base + at + (first == _MINUS)
     digit = byte_at(mark) - 48
@@ -123,9 +123,9 @@ def _next_stop(base, stops, s):
 
 @kernel(forceinline=True)
 def _read_value(base, stops, s, at, scale):
-    """What stands behind a feature's ':' at `at`: (value, where it is if it is a text or else 0, s, at, byte, wrong).
+    """Parse what follows a feature's ':' at `at`: return (value, offset of the text or 0, s, at, byte, error code).
 
-    If something is wrong `at` is where.
+    The offset is 0 if the value is a number. In case of an error `at` is the error's offset.
     """
     text = at + 1
     value, end = number(base + text)
@@ -146,7 +146,7 @@ def _read_value(base, stops, s, at, scale):
 
 @kernel(forceinline=True)
 def _read_space(base, stops, s, at, way):
-    """The namespace whose '|' is at `at`: (where its name is, its hash, its scale, s, at, byte, wrong)."""
+    """Parse the namespace whose '|' is at `at`: return (offset of its name, hash, scale, s, at, byte, error code)."""
     space = at + 1
     s, at, byte = _next_stop(base, stops, s)
     if at == space:
@@ -168,35 +168,37 @@ def _read_space(base, stops, s, at, way):
 
 @kernel
 def read_lines(data, size, stops, ends, way, last, rows, features, bad):
-    """(rows, non-zeros, names, lines, bad lines, rows with a weight, bounds) of data[:size], which ends in a newline.
+    """Parse data[:size], which ends in a newline.
 
-    Of a feature, indices[k] becomes the seed for the hash of its name, places[k] the place of the name (start, and
-    stop in the upper half), spaces[k] that of the namespace's name. But places[k] becomes OWN_NAME, and indices[k]
-    the index, if the name is a plain number up to `last` (-1: none is); the number of names is that of all others.
+    Return (rows, nonzeros, names, lines, bad lines, rows with a weight, bounds).
 
-    The bounds are those of `Bounds`, and hold if the last of them is true: if all features are called by plain numbers,
-    which ascend. They may take lines into account that turned out bad; then they are too wide, which does no harm.
+    For a feature, indices[k] becomes the seed of its name's hash, places[k] the offsets of the name (start, and stop in
+    the upper half), spaces[k] the offset of the namespace's name. But if the name is a plain number up to `last` (-1:
+    none is), places[k] becomes OWN_NAME and indices[k] the index; the number of names is that of all other features.
 
-    `stops` and `ends` are room for where names can stop, which is looked for once a line needs it.
+    The bounds are those of `Bounds`, and hold if the last of them is true: if all features are named by plain numbers,
+    which ascend. They may include lines that turned out bad; then they are too wide, which does no harm.
+
+    `stops` and `ends` are scratch for the offsets where names can stop, which are computed once a line needs them.
 
         data           label weight tag|space:scale name:value name ... |space ...
-        stops          the places of all bytes that end a name, in order; line ends at stop ends[line]
-        s, at, byte    the stop that was reached: its number, its place, and the byte that stands there
-        row, k, line   where the next row, feature and line go; a bad line takes k back to where its row began
+        stops          the offsets of all bytes that end a name, in order; line ends at stop ends[line]
+        s, at, byte    the current stop: its index, its offset, and the byte there
+        row, k, line   where the next row, feature and line go; a bad line resets k to where its row began
     """
     indptr, labels, weights, tags, positions = rows
     indices, values, places, spaces = features
     base, first_stop = address_of(data), address_of(stops)
     homes = address_of(indices), address_of(values), address_of(places), address_of(spaces)
     wide = values.itemsize == 8
-    row = k = s = own = np.uint64(0)  # unsigned: an index that may be negative costs a test
+    row = k = s = own = np.uint64(0)  # unsigned: for signed indices, Numba tests for negative ones
     at = line = skipped = weighted = longest = 0
     largest, highest = 1.0, -1
     ones = ascending = True
-    stopped = False  # whether it is known where names can stop
+    stopped = False  # whether `stops` is filled in
     indptr[0] = 0
     while at < size:
-        # Phase 1: pass over blanks and empty lines.
+        # Phase 1: skip blanks and empty lines.
         start = at
         tab = -1
         while byte_at(base + at) == BLANK or byte_at(base + at) == _TAB:
@@ -207,7 +209,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
             at += 1 + (byte_at(base + at) == _RETURN)
             line += 1
             continue
-        # Phase 2: what stands before the first bar, and a line of indicators, which are read in vectors.
+        # Phase 2: the text before the first bar, and a line of indicators, which are read in vectors.
         label, weight, tag, tag_end, wrong, at = _read_start(base, at)
         if tab >= 0:
             wrong, at = _TABS, tab
@@ -227,12 +229,12 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
         space = at
         seed = np.uint64(0)
         scale = 1.0
-        scaled = True  # not to zero
-        numbers = plain = False  # whether runs of those are likely
+        scaled = True  # whether the scale is not 0
+        numbers = plain = False  # whether runs of plain features named by numbers, or of any, are likely
         byte = byte_at(base + at)
         end = np.int64(ends[line])
-        # Phase 3: namespaces and features. From here on `byte` is that at `at`, where stop s is: a name or a number
-        # ended there.
+        # Phase 3: namespaces and features. From here on `at` is the offset of stop s, where a name or a number ended,
+        # and `byte` the byte there.
         while wrong == 0 and not ended:
             if byte == BLANK and numbers:
                 before = k
@@ -276,7 +278,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                 k += np.uint64(kept)
             elif byte == BAR:
                 space, seed, scale, s, at, byte, wrong = _read_space(base, first_stop, s, at, way)
-                values[k] = scale  # as narrow as values are
+                values[k] = scale  # rounded to the type of values
                 scaled = values[k] != 0
                 ones &= scale == 1.0
                 plain = scaled
@@ -285,7 +287,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                 break
             else:
                 wrong = _CONTROL
-        # Phase 4: keep the row, or take it back; go on behind the end of the line.
+        # Phase 4: keep the row, or undo it; continue after the end of the line.
         if wrong:
             if skipped < bad.shape[0]:
                 bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong

@@ -1,4 +1,4 @@
-"""Names in VW text: where they stop, their hashes, and which of them are new."""
+"""Kernels for names in VW text: where they stop, their hashes, and which of them are new."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 
@@ -14,16 +14,16 @@ from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import id64, murmur3
 from bayou.recipe.numbering import is_new
 
-# How names become numbers: digits are numbers and the rest is hashed, all is hashed, all have ids of their own.
+# How names become features: digits are indices and other names are hashed; all are hashed; all have 64-bit ids.
 NUMBERS, ALL_HASHED, EXACT = 0, 1, 2
 ALL_32, ALL_64 = np.uint64(2**32 - 1), np.uint64(2**64 - 1)
-# In place of where a name stands: the name is the number of its feature, and nobody needs to be told.
+# Stored instead of a name's offsets if the name is the index of its feature, and need not be reported.
 OWN_NAME = -1
 
 
 @kernel
 def _name_end(at):
-    """The address behind the name that starts here; the same one if none does."""
+    """Return the address after the name that starts here; the same address if there is none."""
     while stops_at(at) == 0:
         at += WIDE
     return at + trailing_zeros(stops_at(at))
@@ -42,7 +42,7 @@ def _all_digits(at, length):
 
 @kernel
 def _whole_number(at, length):
-    """The number that digits alone make, modulo 2^64."""
+    """Return the integer that `length` digits make, modulo 2^64."""
     whole, count = digits(at)
     for k in range(count, length):
         whole = whole * np.uint64(10) + np.uint64(byte_at(at + k) - 48)
@@ -51,7 +51,7 @@ def _whole_number(at, length):
 
 @kernel
 def hash_name(at, length, seed, way):
-    """The hash of one name, or its id in the exact mode, from its namespace's on."""
+    """Return the hash of a name, or its id in exact mode, with its namespace's hash or id as the seed."""
     if way == EXACT:
         return id64(at, length, seed)
     if way == NUMBERS and _all_digits(at, length):
@@ -61,9 +61,9 @@ def hash_name(at, length, seed, way):
 
 @kernel
 def hash_names(data, indices, places, way, mask, alone):
-    """Hash each name, from the seed that stands in its feature's place on.
+    """Replace the seed in each feature's index by the hash of its name.
 
-    The place of a number that is its feature's own number becomes OWN_NAME if `alone`: if no pair will need it.
+    With `alone`, if no pair needs names, the place of a name that is its feature's own index becomes OWN_NAME.
     """
     base = address_of(data)
     if way == EXACT:
@@ -95,7 +95,7 @@ def hash_names(data, indices, places, way, mask, alone):
 
 @kernel
 def hash_spaces(data, spaces, way, keys):
-    """The hash of each feature's namespace."""
+    """Write the hash of each feature's namespace to `keys`."""
     base = address_of(data)
     for k in range(spaces.size):
         if k and spaces[k] == spaces[k - 1]:
@@ -107,9 +107,10 @@ def hash_spaces(data, spaces, way, keys):
 
 @kernel
 def groups_of_spaces(data, seeds, places, spaces, way, named, groups):
-    """The group of each feature's namespace, before names are hashed: a name's seed is then the namespace's hash.
+    """Write the group of each feature's namespace, before names are hashed: a name's seed is then the namespace's hash.
 
-    But that of name:text is the name's; and features called by their numbers are in the namespace without a name.
+    Exceptions: the seed of name:text is the name's hash, and features named by their index are in the namespace without
+    a name.
     """
     base = address_of(data)
     nameless = group_of(np.uint64(0), named)
@@ -134,7 +135,7 @@ def groups_of_spaces(data, seeds, places, spaces, way, named, groups):
 
 @kernel
 def count_new(indices, places, known):
-    """How many features' names are not known. What is called by its number needs no name."""
+    """Return the number of entries whose feature has no name yet. Features named by their index need none."""
     table, size, exact = address_of(known), known.size, known.itemsize == 8
     news = 0
     for k in range(indices.size):
@@ -146,9 +147,9 @@ def count_new(indices, places, known):
 
 @kernel
 def describe_new(data, indices, names, origins, known, recent, found, spans):
-    """Fill in `NewNames`, with each new feature once or a few times; how many there are.
+    """Fill in `NewNames`, with each new feature once or a few times, and return their number.
 
-    origins[k] are the features that one is made of; it is empty if there are no crosses.
+    origins[k] holds the features that feature k is made of; it is empty if there are no crosses.
     """
     places, spaces = names
     base = address_of(data)
@@ -171,7 +172,7 @@ def describe_new(data, indices, names, origins, known, recent, found, spans):
             end = _name_end(base + space) - base
             if end > space:
                 spans[count, 4 * part], spans[count, 4 * part + 1] = space, end
-            # The place of name:text is that of the text.
+            # For name:text, the place is that of the text.
             name = places[origin] & 0xFFFFFFFF
             while byte_at(base + name - 1) > BLANK:
                 name -= 1

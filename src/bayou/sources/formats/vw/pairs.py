@@ -1,4 +1,4 @@
-"""Pairs of features of two namespaces, which rows of VW text get besides their own. See `reader` for the rules."""
+"""Kernels that append pairs of features of two namespaces to rows of VW text. See `reader` for the rules."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 
@@ -11,15 +11,15 @@ from bayou.kernels.scan import LARGEST_VALUE
 from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.hashing import cross_keys
 
-# No more namespaces of a line take part in pairs.
+# Maximum number of namespaces of a line that take part in pairs.
 MOST_SPACES = 1 << 10
-# What can be wrong with a row.
+# The reasons why a row is bad.
 TOO_MANY, TOO_LARGE = 1, 2
 
 
 @kernel
 def _rule(rules, x, y):
-    """Whether features of two namespaces are crossed: 0 no, 1 yes, 2 yes but the other way round."""
+    """Return whether features of two namespaces are crossed: 0 for no, 1 for yes, 2 for yes, in reverse order."""
     for r in range(rules.shape[0]):
         a, any_a, b, any_b = rules[r, 0], rules[r, 1], rules[r, 2], rules[r, 3]
         if x == y:
@@ -44,9 +44,9 @@ def _takes_part(rules, x):
 
 @kernel
 def _find_runs(keys, rules, start, stop, runs):
-    """Neighbours of one namespace that takes part in crosses, from runs[r, 0] to before runs[r, 1]; how many such.
+    """Find runs of adjacent features of one namespace that takes part in crosses, and return the number of runs.
 
-    One more than there is room for if there are more.
+    Run r is [runs[r, 0], runs[r, 1]). If `runs` cannot hold all of them, return its capacity plus 1.
     """
     count = 0
     k = start
@@ -64,7 +64,7 @@ def _find_runs(keys, rules, start, stop, runs):
 
 @kernel
 def count_pairs(indptr, keys, rules, row, runs):
-    """How many pairs a row may have; more than MAX_ROW_CROSSES if that is too many."""
+    """Return an upper bound on the number of pairs of a row; more than MAX_ROW_CROSSES if that is too many."""
     count = _find_runs(keys, rules, indptr[row], indptr[row + 1], runs)
     if count > MOST_SPACES:
         return MAX_ROW_CROSSES + 1
@@ -81,7 +81,7 @@ def count_pairs(indptr, keys, rules, row, runs):
 
 @kernel
 def put_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
-    """Append a row's pairs from place n on: (the place behind them, what is wrong)."""
+    """Write a row's pairs from position n on, and return (next position, error code)."""
     indptr, hashes, values = rows
     indices, new_values, origins = new
     wrong = 0

@@ -1,4 +1,4 @@
-"""Runs of plain features in VW text, by numbers or by names, read without a look at anything else. See `lines`."""
+"""Kernels that read runs of plain features in VW text, named by numbers or texts, as a fast path. See `lines`."""
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
 
@@ -14,7 +14,7 @@ from bayou.kernels.text_lanes import NAMES, are_names, fill_halves, fill_words
 from bayou.kernels.text_stops import BLANK, COLON, NEWLINE
 from bayou.sources.formats.vw.names import OWN_NAME
 
-# A value of 1 and the blank behind it, as most features have.
+# A value of 1 and the blank after it, which most features have.
 _INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
 _ONE_BYTE, _THREE_BYTES = np.uint64(0xFF), np.uint64(0xFFFFFF)
 _RETURN, _MINUS = 13, 45
@@ -28,14 +28,14 @@ def line_ends(at):
 
 @kernel(forceinline=True)
 def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
-    """Features as most are: any name, and a short value or none: `x`, `x:1`, `x:-2.5`.
+    """Read plain features, those with any name and a short value or none: `x`, `x:1`, `x:-2.5`.
 
-    From stop s, a blank, and feature k on, up to the first feature that is not so. With `last` >= 0 only those called
-    by their numbers up to that, whose indices are then known. Gives (s, k, whether all values are 1, a bound of them,
-    the last number, whether numbers ascend, from the previous one on).
+    Start at stop s, a blank, and feature k, and end at the first feature that is not plain. With `last` >= 0, read only
+    features named by an index up to `last`, and write their indices. Return (s, k, whether all values are 1, a bound on
+    them, the last index, whether indices ascend, starting from `previous`).
 
         homes    addresses of indices, values and places, in which feature k has 4, `size` and 8 bytes
-        place    start and stop of the name, the stop in the upper half; OWN_NAME if it is its own number
+        place    start and stop of the name, the stop in the upper half; OWN_NAME if it is its own index
     """
     indices, values, places, _ = homes
     size = 8 if wide else 4
@@ -56,8 +56,8 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
                 break
         elif end == name:
             break
-        # Phase 2: the value. Branches, which can be foreseen: a choice without one would have to wait for what stands
-        # behind the name.
+        # Phase 2: the value. Branches can be predicted; branchless code would have to wait for the bytes after the
+        # name.
         behind = half_at(base + end)
         byte = np.int64(behind & _ONE_BYTE)
         kept = 1
@@ -97,19 +97,19 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
     return np.uint64(s), np.uint64(k), ones, largest, previous, ascending
 
 
-# Both are functions of their own so that what their loops need fits in registers. They take addresses: to count the
-# references to arrays at every call would take half as long again.
+# These are separate functions so that what their loops need fits in registers. They take addresses: counting the
+# references to arrays at every call would add half of the time.
 
 
 @kernel(forceinline=True)
 def _byte_of(base, stops, s):
-    """What stands at a stop."""
+    """Return the byte at a stop."""
     return byte_at(base + np.int64(half_at(stops + 4 * np.int64(s))))
 
 
 @kernel(forceinline=True)
 def _fill(values, wide, start, count, value):
-    """The same value for so many features; how large it is there."""
+    """Set the values of `count` features to `value`, and return its size as stored."""
     size = abs(put_value(values + (8 if wide else 4) * start, wide, value))
     for i in range(start, start + count, NAMES):
         if wide:
@@ -121,7 +121,7 @@ def _fill(values, wide, start, count, value):
 
 @kernel
 def read_own_numbers(base, at, homes, wide, k, last):
-    """`read_indicators` of a line: as features that are called by their numbers, from the k-th on."""
+    """Read a line of indicators (`read_indicators`) as features named by their indices, from the k-th on."""
     indices, values, places, _ = homes
     found = read_indicators(base, at, places + 8 * k, indices + 4 * k, last)
     _fill(values, wide, k, found[0], 1.0)
@@ -132,13 +132,13 @@ def read_own_numbers(base, at, homes, wide, k, last):
 
 @kernel
 def read_numbers(base, stops, s, homes, wide, k, scale, last, previous):
-    """`_read_plain` of features called by their numbers."""
+    """Call `_read_plain` for features named by their indices."""
     return _read_plain(base, stops, s, homes, wide, k, scale, last, previous)
 
 
 @kernel
 def read_names(base, stops, s, end, homes, wide, k, scale, exact, seed, space):
-    """`_read_plain` of features of any names, with their seeds and namespaces; of names alone several at a time."""
+    """Read plain features with any names, and write their seeds and namespaces; names without values in vectors."""
     indices, values, places, spaces = homes
     first, start, ones, done = np.int64(s), np.int64(k), scale == 1.0, 0
     while done < end - first:

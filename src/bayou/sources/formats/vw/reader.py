@@ -1,59 +1,61 @@
-"""Vowpal Wabbit's text: `label weight tag|namespace:scale name:value ...`, one example per line.
+"""Vowpal Wabbit text: `label weight tag|namespace:scale name:value ...`, one example per line.
 
 This is the part of VW's grammar that describes examples of binary classification and regression, read as VW 9 reads
-it. What is outside of it, or what VW itself reads only by accident, makes a line bad: it is skipped and described, it
-leaves nothing behind, and nothing is guessed.
+it. Anything outside of it, or that VW itself reads only by accident, makes a line bad: it is skipped and described, it
+has no effect, and nothing is guessed.
 
     line      = [label space [weight space]] [tag] namespace {namespace}
-    tag       = a word that touches the "|", or one that begins with a quote mark, such as 'today, and stands last
+    tag       = a word that touches the "|", or the last word if it begins with a quote mark, such as 'today
     namespace = "|" [name [":" number]] {blank [feature]}
     feature   = name | name ":" number | name ":" text
     blank     = a space or a tab; space = at least one space; a line may begin with spaces, too
 
-- A line ends in a newline, or in a carriage return and a newline. Lines of blanks alone are nothing (VW separates
-  multi-line examples by them). Other control characters, NUL among them, are refused wherever they stand.
-- Label, weight and tag are told apart by spaces alone: `1|a b` has the tag 1 and no label, `1 2|a` the label 1 and the
-  tag 2, as in VW. Tabs before the first "|" are refused (VW would drop all that precedes them). The quote mark does
-  not belong to the tag. A line without a label can only be predicted.
-- A third number (VW's base value), and what other kinds of labels look like (`1:0.5 2:1`, `shared`), are refused, and
-  so is a line without "|", which VW takes for a tag.
-- Names are any other bytes up to a blank, ":" or "|". A namespace goes by its full name. That of `| a b` has no name.
-  A namespace may be empty or come twice; a scale holds up to the next "|".
+- A line ends in a newline, or in a carriage return and a newline. Blank lines are ignored (VW uses them to separate
+  multi-line examples). Other control characters, including NUL, are errors anywhere.
+- Only spaces separate label, weight and tag: `1|a b` has the tag 1 and no label, `1 2|a` the label 1 and the tag 2, as
+  in VW. Tabs before the first "|" are errors (VW would drop all that precedes them). The quote mark is not part of the
+  tag. A line without a label can only be predicted.
+- A third number (VW's base value) and other kinds of labels (`1:0.5 2:1`, `shared`) are errors, and so is a line
+  without "|", which VW takes for a tag.
+- Names are any other bytes up to a blank, ":" or "|". A namespace is identified by its full name. That of `| a b` has
+  no name. A namespace may be empty or occur twice; a scale applies up to the next "|".
 - `name` has the value 1, `name:number` that number, both times the namespace's scale. `name:text` is an indicator of
-  name and text together; its value is 1 whatever the scale is. Values of 0 are left out.
+  name and text together; its value is 1 whatever the scale. Values of 0 are left out.
 - Numbers are as in `scan.number`, of at most 1e12 in size (weights: 0 to 1e6), and end at a blank or at "|": `x:5kg`,
-  `x:nan` and `x:0x10` are refused.
-- A text may hold ":" (`page:http://a.b`), but not "|". Texts that VW reads as numbers all the same are refused: those
+  `x:nan` and `x:0x10` are errors.
+- A text may contain ":" (`page:http://a.b`), but not "|". Texts that VW reads as numbers nevertheless are errors: those
   that begin with nan or inf (`city:nancy`), and numbers that lack only their digits (`x:-`, `x:.`, `x:e5`).
-- Names are needed: `:3` (VW numbers such features) and `|:2` are refused, and so is `x: 3`.
+- Names are required: `:3` (VW numbers such features) and `|:2` are errors, and so is `x: 3`.
 
-A namespace's hash is murmur3 of its name, 0 without a name; a feature's is murmur3 of its name from its namespace's
-hash on, and that of name:text is murmur3 of the text from there on. But a name, or namespace, of digits alone is
-taken as that number, plus the namespace's hash, unless `recipe.hash_all`. In the exact mode names are texts always.
+A namespace's hash is murmur3 of its name, 0 without a name; a feature's is murmur3 of its name with the namespace's
+hash as the seed, and that of name:text is murmur3 of the text with the hash of the name as the seed. But unless
+`recipe.hash_all` is set, a name or namespace that consists of digits is hashed to that number, plus the namespace's
+hash. In exact mode names are always texts.
 
 Crosses: `recipe.cross` pairs the features of two namespaces: every one of the first with every one of the second. A
-pair's value is the product of their values, its hash is `hashing.cross` of their hashes, and it comes behind the
-line's features. A namespace crossed with itself pairs any two different features once (that with the smaller hash
-counts as the first). "*" is every other namespace; " " is the one without a name. Two namespaces are crossed once,
-however many rules say so, in the order that the first of those rules has; for ("*", "*") the smaller hash is first.
+pair's value is the product of their values, its hash is `hashing.cross` of their hashes, and it comes after the line's
+features. A namespace crossed with itself pairs any two different features once (that with the smaller hash counts as
+the first). "*" is every other namespace; " " is the one without a name. Two namespaces are crossed once, even if
+several rules cross them, in the order of the first of these rules; for ("*", "*") the smaller hash is first.
 Namespaces with the same hash, such as 7 and 007, are one. `recipe.cross` may also have three namespaces: each set of
-three is crossed once, in the order of the first rule that has it ("*" by their hashes), the hash being `cross` of the
-first two's and the third's.
+three is crossed once, in the order of the first rule that has it ("*" by their hashes); the hash is `cross` of that of
+the first two and that of the third.
 
 `recipe.interactions` are Vowpal Wabbit's -q, --cubic and --interactions, by the first byte of namespaces' names (a
-blank for that without a name): all features of that byte are one group, in the order of the line. `recipe.crosses` has
-the rules. Features, hashes and values are those of VW, among them a feature's product with itself (-q aa), also
+blank for that without a name): all features with that byte are one group, in the order of the line. `recipe.crosses`
+has the rules. Features, hashes and values are those of VW, including a feature's product with itself (-q aa), even
 where its value is 1.
 
-A line from which more than 65,536 features, or pairs of more than 1,024 namespaces, or threes of more than 128, would
-come is bad. `recipe.ignore` has first bytes of namespaces that are left out, once a line was found to be fine.
+A line is bad if its crosses would give more than 65,536 features, or if more than 1,024 of its namespaces take part in
+pairs, or more than 128 in crosses of three. `recipe.ignore` has first bytes of namespaces that are left out, after a
+line was found to be valid.
 
-Lines of nothing but indicators called by their numbers are read as those of svmlight are (`indicators`). As soon as a
-block has another line, it goes through three plain loops: one finds where names can stop, 64 bytes at a time
-(`stops`); one reads lines, jumping from stop to stop (`lines`); one hashes the names, sixteen at a time (`names`). In
-a single loop every name would wait for the end of the one before it; in these the processor can work on several at
-once. The second has loops of its own for runs of plain features (`plain`): called by numbers, which need no hash, or
-by names. Crosses are in `crosses`.
+Lines that consist of indicators named by their indices are read as in svmlight (`kernels.text_indicators`). As soon as
+a block has another line, it goes through three simple loops: one finds where names can stop, 64 bytes at a time
+(`kernels.text_stops`); one reads lines, jumping from stop to stop (`lines`); one hashes the names, sixteen at a time
+(`names`). In a single loop every name would wait for the end of the one before it; in these the processor can work on
+several at once. The second has separate loops for runs of plain features (`plain`): named by numbers, which need no
+hash, or by texts. Crosses are in `crosses`.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ from bayou.sources.reading.scratch import Scratch
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
 
-# While names are being learned, a feature met again within this many others is not reported again.
+# Size of the table of recent features, by which most repeats of new names are found.
 _RECENT = 1 << 14
 
 
@@ -103,9 +105,9 @@ def new_parser(extras: Extras, *, dtype: str, tags: bool = False, groups: bool =
 
 
 class VW:
-    """Parses blocks of VW text.
+    """Parser of blocks of VW text.
 
-    With `names`, features that have none there are reported; in the exact mode those that `numbering` does not know.
+    With `names`, features that have no name yet are reported; in exact mode, those that are not in `numbering`.
     """
 
     def __init__(
@@ -141,14 +143,14 @@ class VW:
         stops = take("stops", block.size + 2 * WIDE, np.int32)
         ends = take("ends", block.size + 2 * WIDE, np.int32)
         # The shortest feature, a blank and a letter, takes two bytes; so does the shortest row, '|' and a newline.
-        # Several features are written at a time, needed or not.
+        # NAMES features are written at a time, needed or not.
         room = block.size // 2 + 2 + NAMES
         indices = take("indices", room, np.uint64 if self._way == EXACT else np.uint32)
         values, places = take("values", room, self.dtype), take("places", room, np.int64)
         spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
         positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
         weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
-        bad = np.empty((room, 3), np.int64)  # memory is taken as lines turn out bad
+        bad = np.empty((room, 3), np.int64)  # pages are allocated only as bad lines are written
         crossed, dropping = self._crossed, bool(self._dropped.any())
         last = -1 if crossed or dropping or self._way != NUMBERS else np.int64(self._mask)
         rows, nonzeros, named, lines, skipped, weighted, bounds = read_lines(
@@ -207,7 +209,7 @@ class VW:
     def _cross(
         self, block: Block, parsed: ParsedBlock, spaces: np.ndarray, tags: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Append what crosses give each row. Gives what each feature is made of, and the tags of the rows left."""
+        """Append the crosses of each row; return the features that each is made of, and the tags of the rows left."""
         keys, letters = np.empty(len(spaces), np.uint64), np.empty(len(spaces), np.uint8)
         hash_spaces(block.data, spaces, self._way, keys)
         first_letters(block.data, spaces, letters)

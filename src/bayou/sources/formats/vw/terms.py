@@ -1,7 +1,7 @@
-"""Features of three namespaces and more at once, and whatever Vowpal Wabbit's -q makes. See `reader` for the rules.
+"""Kernels for crosses of three or more namespaces, and for interactions like VW's -q. See `reader` for the rules.
 
-A term is a list of groups: namespaces by their hashes, or first letters. What it gives a row is every choice of a
-feature from each group, in the order of the line; of a group that a term has twice, the second is not before the first.
+A term is a list of groups: namespaces by their hashes, or first letters. It gives a row every choice of one feature per
+group, in the order of the line; if a term has a group twice, the second choice does not precede the first.
 """
 
 # ruff: noqa: ANN201 (kernels: Numba infers their types)
@@ -16,17 +16,17 @@ from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.hashing import cross_keys
 from bayou.sources.formats.vw.pairs import TOO_LARGE
 
-# So many namespaces of a line take part in crosses of three at most.
+# Maximum number of namespaces of a line that take part in crosses of three.
 MOST_TRIPLED = 1 << 7
 LETTERS = 256
 _BLANK = 32
-# In which orders three can stand.
+# The possible orders of three namespaces.
 _ORDERS = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])
 
 
 @kernel
 def first_letters(data, spaces, letters):
-    """The first byte of each feature's namespace, a blank where that has no name."""
+    """Write the first byte of each feature's namespace to `letters`, a blank if it has no name."""
     base = address_of(data)
     for k in range(letters.size):
         letters[k] = max(byte_at(base + spaces[k]), _BLANK)
@@ -34,7 +34,7 @@ def first_letters(data, spaces, letters):
 
 @kernel
 def drop_letters(data, spaces, dropped, indptr, features):
-    """Leave out the features of namespaces with these first letters; how many features are left."""
+    """Drop the features of namespaces with these first letters, and return the number of features left."""
     indices, values, places = features
     base = address_of(data)
     n = k = 0
@@ -55,7 +55,7 @@ def _fits(rules, r, part, key):
 
 @kernel
 def _order_of(rules, x, y, z):
-    """In which of _ORDERS three namespaces are crossed by the first rule that says so; -1 if by none."""
+    """Return the index in _ORDERS of how the first matching rule crosses three namespaces; -1 if none matches."""
     for r in range(rules.shape[0]):
         for order in range(6):
             fits = True
@@ -69,7 +69,10 @@ def _order_of(rules, x, y, z):
 
 @kernel
 def _find_spaces(keys, rules, start, stop, found):
-    """The namespaces of a row that take part, in the order of their hashes; how many; one more than room if more."""
+    """Find the namespaces of a row that take part in crosses, ordered by hash, and return their number.
+
+    If `found` cannot hold all of them, return its capacity plus 1.
+    """
     count = 0
     for k in range(start, stop):
         key = keys[k]
@@ -94,7 +97,7 @@ def _find_spaces(keys, rules, start, stop, found):
 
 @kernel
 def _arrange(groups, start, n_groups, starts, order):
-    """Put a row's features in the order of their groups: order[starts[g] : starts[g + 1]] are those of group g."""
+    """Sort a row's features by group: order[starts[g] : starts[g + 1]] are those of group g."""
     starts[: n_groups + 1] = 0
     for k in range(groups.size):
         if groups[k] >= 0:
@@ -112,7 +115,7 @@ def _arrange(groups, start, n_groups, starts, order):
 
 @kernel
 def arrange_spaces(indptr, keys, rules, row, room):
-    """Arrange a row by namespaces; how many there are; more than MOST_TRIPLED if too many."""
+    """Sort a row's features by namespace, and return the number of namespaces; more than MOST_TRIPLED if too many."""
     found, groups, starts, order = room
     start, stop = indptr[row], indptr[row + 1]
     count = _find_spaces(keys, rules, start, stop, found)
@@ -129,7 +132,7 @@ def arrange_spaces(indptr, keys, rules, row, room):
 
 @kernel
 def arrange_letters(indptr, letters, row, room):
-    """Arrange a row by first letters."""
+    """Sort a row's features by the first letters of their namespaces."""
     _, groups, starts, order = room
     start, stop = indptr[row], indptr[row + 1]
     for k in range(start, stop):
@@ -139,7 +142,7 @@ def arrange_letters(indptr, letters, row, room):
 
 @kernel
 def _count_term(term, starts):
-    """How many choices a term has; more than MAX_ROW_CROSSES if too many."""
+    """Return the number of choices that a term has; more than MAX_ROW_CROSSES if too many."""
     total = 1
     part = 0
     while part < term.size and term[part] >= 0 and total > 0:
@@ -160,7 +163,7 @@ def _count_term(term, starts):
 
 @kernel
 def _put_term(rows, mask, term, starts, order, n, new, made):
-    """Append what a term gives from place n on: (the place behind, what is wrong)."""
+    """Write the crosses of a term from position n on, and return (next position, error code)."""
     _, hashes, values = rows
     indices, new_values, origins = new
     at, keys, sizes = made
@@ -199,7 +202,7 @@ def _put_term(rows, mask, term, starts, order, n, new, made):
 
 @kernel
 def count_triples(indptr, keys, rules, row, room, term):
-    """How many features crosses of three namespaces give a row; more than MAX_ROW_CROSSES if too many."""
+    """Return the number of crosses of three namespaces in a row; more than MAX_ROW_CROSSES if too many."""
     count = arrange_spaces(indptr, keys, rules, row, room)
     if count > MOST_TRIPLED:
         return MAX_ROW_CROSSES + 1
@@ -218,7 +221,7 @@ def count_triples(indptr, keys, rules, row, room, term):
 
 @kernel
 def put_triples(rows, keys, rules, mask, row, room, term, n, new, made):
-    """Append crosses of three namespaces: (the place behind, what is wrong)."""
+    """Write a row's crosses of three namespaces from position n on, and return (next position, error code)."""
     count = arrange_spaces(rows[0], keys, rules, row, room)
     found, _, starts, order = room
     wrong = 0
@@ -238,7 +241,7 @@ def put_triples(rows, keys, rules, mask, row, room, term, n, new, made):
 
 @kernel
 def count_terms(indptr, letters, terms, row, room):
-    """How many features terms of first letters give a row; more than MAX_ROW_CROSSES if too many."""
+    """Return the number of crosses that terms of first letters give a row; more than MAX_ROW_CROSSES if too many."""
     arrange_letters(indptr, letters, row, room)
     total = 0
     for t in range(terms.shape[0]):
@@ -250,7 +253,7 @@ def count_terms(indptr, letters, terms, row, room):
 
 @kernel
 def put_terms(rows, letters, terms, mask, row, room, n, new, made):
-    """Append what terms of first letters give a row: (the place behind, what is wrong)."""
+    """Write a row's crosses of terms of first letters from position n on, and return (next position, error code)."""
     arrange_letters(rows[0], letters, row, room)
     wrong = 0
     for t in range(terms.shape[0]):
