@@ -1,8 +1,8 @@
-"""Evaluate a learner as it learns: every example is predicted before it is learned from.
+"""Progressive evaluation: every example is predicted before it is learned.
 
 `progressive` runs a learner over any iterable of batches, `predict_then_learn` is its step; `Meter`,
-`ClassMeter` and `RegressionMeter` score predictions; `best_fixed_weights` and `least_squares` are what regret is
-measured against.
+`ClassMeter` and `RegressionMeter` score predictions; `best_fixed_weights` and `least_squares` return weights to measure
+regret against.
 """
 
 from bayou.evaluate.binary import Evaluation, Meter

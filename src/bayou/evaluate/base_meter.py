@@ -1,6 +1,6 @@
-"""What the meters of all tasks share: counts, summed losses, regret, and curves of them.
+"""Base classes of the meters: counts, summed losses, regret, and curves of them.
 
-All in memory that does not grow with the stream. `evaluate` drives a learner and a meter together. The meters are in
+Their memory does not grow with the stream. `evaluate` drives a learner and a meter together. The meters are in
 `binary`, `multiclass` and `regression`; `meters` knows which one a task needs.
 """
 
@@ -20,21 +20,21 @@ from bayou.kernels.inlining import inlined
 
 # Points of a curve per tenfold number of examples.
 CURVE_POINTS = 20
-# What every meter's `_totals` begins with, in this order.
+# Slots of `_totals` that all meters share.
 WEIGHT, LOSS, WINDOW_WEIGHT, WINDOW_LOSS, REGRET = range(5)
-# What a point of the curve holds besides its example number.
+# Values at a point of the curve besides the number of examples.
 _CURVE_COLUMNS = ("weight", "cumulative_loss", "window_loss", "regret")
 
 
 @dataclass(frozen=True)
 class BaseEvaluation:
-    """What any stream of predictions was worth. Rows of weight 0 do not count; others count by their weight.
+    """Evaluation of a stream of predictions, for any task. Examples count by their weight; those of weight 0 do not.
 
     Attributes:
-        examples: how many were counted; nonzeros: how many features they had in all.
-        skipped: how many the source left out, as told to the meter.
-        seconds: from the making of the meter to the last example added.
-        regret: loss above that of the comparator, summed; normalized_regret: that over ln(examples).
+        examples: number of examples counted; nonzeros: their total number of features.
+        skipped: number of examples that the source left out, as set on the meter.
+        seconds: time from the creation of the meter to the last example added.
+        regret: summed loss minus that of the comparator; normalized_regret: regret / ln(examples).
         curve: columns at about geometrically spaced numbers of examples: `example`; `weight` and `cumulative_loss` so
             far; `log_loss` or `squared_loss`, their ratio; `window_loss`, the mean loss since the last point; `regret`
             if there is one.
@@ -46,8 +46,8 @@ class BaseEvaluation:
     (2, array([0., 4.]))
     """
 
-    MEASURES: ClassVar[tuple[str, ...]]  # fields of the task's own that are numbers
-    HEADLINE: ClassVar[tuple[tuple[str, str], ...]]  # those to show first: (the name that people know, field)
+    MEASURES: ClassVar[tuple[str, ...]]  # numeric fields specific to the task
+    HEADLINE: ClassVar[tuple[tuple[str, str], ...]]  # fields to show first: (display name, field)
 
     examples: int
     nonzeros: int
@@ -58,59 +58,64 @@ class BaseEvaluation:
     curve: dict[str, np.ndarray]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the numbers, ready for JSON: what is unknown (no positives, say) is None."""
+        """Return the numbers for JSON; undefined ones (such as an AUC without positives) are None."""
         names = ["examples", "nonzeros", "skipped", *self.MEASURES, "seconds"]
         names += [] if self.regret is None else ["regret", "normalized_regret"]
         return {name: getattr(self, name) for name in names}
 
     def headline(self) -> dict[str, float | None]:
-        """Return the numbers to show first, by the names that people know."""
+        """Return the numbers to show first, by display name."""
         return {title: getattr(self, name) for title, name in self.HEADLINE}
 
 
 class BaseMeter:
-    """Summed losses, counts, and a curve of them: what the meters of all tasks share.
+    """Base class of meters: counts, summed losses, and a curve of them.
 
-    Curves do not depend on how the examples were cut into batches, not by one bit.
+    Curves are bitwise independent of how the examples are cut into batches.
     """
 
-    loss_name: ClassVar[str]  # as results call the mean loss
+    loss_name: ClassVar[str]  # name of the mean loss in results
     n_totals: ClassVar[int]  # length of `_totals`
-    add: Any  # (predictions, labels, weights=None, **more): score some, in a meter's own form
+    add: Any  # (predictions, labels, weights=None, **more): score examples, in the form of the subclass
 
     def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
-        """`regret`: every `add` will bring the comparator's losses. `curve_points`: how many per decade."""
+        """Create an empty meter.
+
+        Args:
+            regret: whether every `add` passes the comparator's losses.
+            curve_points: points of the curve per tenfold number of examples.
+        """
         self.regret = regret
         self.nonzeros = 0
         self.skipped = 0
         self._totals = np.zeros(self.n_totals)
         self._points = _curve_examples(curve_points)
         self._curve = np.zeros((len(self._points), len(_CURVE_COLUMNS)))
-        self._counts = np.zeros(2, np.int64)  # examples, points of the curve that were passed
+        self._counts = np.zeros(2, np.int64)  # examples, points of the curve passed
         self._started = self._latest = time.perf_counter()
 
     @property
     def examples(self) -> int:
-        """How many examples counted so far."""
+        """Number of examples counted so far."""
         return int(self._counts[0])
 
     @property
     def weight(self) -> float:
-        """The sum of their weights."""
+        """Sum of the weights of the examples so far."""
         return float(self._totals[WEIGHT])
 
     @property
     def loss(self) -> float | None:
-        """The mean loss so far."""
+        """Mean loss so far; None without examples."""
         return ratio(self._totals[LOSS], self._totals[WEIGHT])
 
     @property
     def seconds(self) -> float:
-        """From the making of this meter to the last `add`."""
+        """Time from the creation of this meter to the last `add`."""
         return self._latest - self._started
 
     def add_prediction(self, prediction: Any, labels: Any, weights: Any = None, **more: Any) -> None:
-        """Score what a learner said of some examples (a `Prediction`), as `add` does; those without a label, NaN, not.
+        """Score a learner's `Prediction` of some examples as `add` does, without those whose label is missing (NaN).
 
         >>> from bayou import Batch
         >>> from bayou.evaluate import Meter
@@ -123,7 +128,7 @@ class BaseMeter:
         labels = column(labels, "labels", np.size(labels))
         try:
             self._add_known(prediction, labels, weights, **more)
-        except BadInput:  # nothing was added; labels that are missing are rare, and not looked for before
+        except BadInput:  # nothing was added; missing labels are rare, so they are not checked for in advance
             known = np.flatnonzero(~np.isnan(labels))
             if len(known) == len(labels):
                 raise
@@ -137,13 +142,13 @@ class BaseMeter:
     def _columns(
         self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
     ) -> tuple[np.ndarray, ...]:
-        """Predictions, labels, weights and the comparator's losses (weights, if there is none), one of each a row."""
+        """Return predictions, labels, weights and comparator losses (weights if there are none) as checked arrays."""
         predictions = as_array(predictions, what)
         predictions = column(predictions, what, predictions.size)
         return predictions, *self._beside(predictions.size, labels, weights, comparator_losses)
 
     def _beside(self, rows: int, labels: Any, weights: Any, comparator_losses: Any) -> tuple[np.ndarray, ...]:
-        """All of that but predictions."""
+        """Return labels, weights and the comparator's losses as `_columns` does."""
         weights = ones(rows) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
             raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
@@ -152,7 +157,7 @@ class BaseMeter:
         return tuple(column(values, name, rows) for name, values in others.items())
 
     def _count(self, nonzeros: int) -> None:
-        """Note that some examples were scored."""
+        """Add the nonzeros of scored examples, and update the time."""
         self.nonzeros += nonzeros
         self._latest = time.perf_counter()
 
@@ -170,7 +175,7 @@ class BaseMeter:
         }
 
     def curve(self) -> dict[str, np.ndarray]:
-        """The points that were passed, and where we are now."""
+        """Return the columns of the curve at the points passed, and at the current example."""
         examples, passed = self._counts
         number, rows = self._points[:passed], self._curve[:passed]
         if examples > (number[-1] if passed else 0):
@@ -188,13 +193,13 @@ class BaseMeter:
 
 def _curve_examples(per_decade: int) -> np.ndarray:
     per_decade = whole_number("curve_points", per_decade, 1, 1000)
-    exponents = np.arange(15 * per_decade + 1) / per_decade  # a quadrillion examples should do
+    exponents = np.arange(15 * per_decade + 1) / per_decade  # enough for a quadrillion examples
     return np.unique(np.rint(10.0**exponents).astype(np.int64))
 
 
 @dataclass(frozen=True)
 class ClassifierEvaluation(BaseEvaluation):
-    """What a stream of probabilities was worth, of two classes or of several; each describes its own fields."""
+    """Evaluation of a stream of class probabilities; the subclasses describe the fields."""
 
     MEASURES = ("log_loss", "auc", "accuracy", "brier", "calibration_error")
 
@@ -206,18 +211,18 @@ class ClassifierEvaluation(BaseEvaluation):
     reliability: dict[str, np.ndarray]
 
 
-# What the `_totals` of classifiers' meters hold besides what all meters do.
+# Further slots of `_totals` in classifiers' meters.
 BRIER, RIGHT = 5, 6
 
 
 class ClassifierMeter(BaseMeter):
-    """What the meters of two classes and of several share."""
+    """Base class of the meters for binary and multiclass tasks."""
 
     loss_name, n_totals = "log_loss", 7
 
     @property
     def log_loss(self) -> float | None:
-        """The mean log loss so far."""
+        """Mean log loss so far; None without examples."""
         return self.loss
 
     def _shared(self) -> dict[str, Any]:
@@ -237,7 +242,7 @@ def column(values: Any, name: str, size: int) -> np.ndarray:
 
 
 def ones(n: int) -> np.ndarray:
-    """So many ones, for kernels; they are the same for all that do not ask for very many."""
+    """Return an array of n ones for kernels to read; small ones share memory."""
     return _ONES[:n] if n <= len(_ONES) else np.ones(n)
 
 
@@ -245,25 +250,25 @@ _ONES = np.ones(2**14)
 
 
 def ratio(total: float, weight: float) -> float | None:
-    """A mean, if there is anything to take it of."""
+    """Return total / weight; None if the weight is 0."""
     return float(total / weight) if weight > 0 else None
 
 
 @inlined
 def add_loss(totals, weight, loss, has_comparator, comparator_loss):  # noqa: ANN201
-    """Add an example's loss, `weight` included, to the totals that all meters have."""
+    """Add an example's loss, already multiplied by `weight`, to the totals that all meters share."""
     totals[WEIGHT] += weight
     totals[LOSS] += loss
     totals[WINDOW_WEIGHT] += weight
     totals[WINDOW_LOSS] += loss
     if has_comparator:
-        # Summed as differences: the two sums alone would be large and nearly equal.
+        # Summed as differences: two separate sums would be large and nearly equal.
         totals[REGRET] += loss - weight * comparator_loss
 
 
 @inlined
 def add_curve_point(totals, counts, points, curve):  # noqa: ANN201
-    """Count an example, and add a point to the curve if it is one of those that make one."""
+    """Count an example, and add a point to the curve if one is due."""
     counts[0] += 1
     point = counts[1]
     if point < points.size and counts[0] == points[point]:

@@ -1,4 +1,4 @@
-"""Scores of probabilities of two classes as they come: log loss, AUC, accuracy, Brier score, calibration."""
+"""Meter for binary tasks: log loss, AUC, accuracy, Brier score and calibration."""
 
 from __future__ import annotations
 
@@ -30,32 +30,31 @@ from bayou.kernels.room import empty, zeros
 from bayou.kernels.vector import LANES, fill, float_bits, load, store, where_above
 
 # The histogram of predictions, over their odds: 1,024 bins for every doubling, so that a bin is at most 0.001 wide in
-# the logit. From 2^-44 to 2^44 (a logit of +-30); beyond, all is one bin. The bits of a float tell its bin.
+# the logit, from 2^-44 to 2^44 (a logit of +-30); the outer bins take the rest. A float's bits determine its bin.
 OCTAVES = 44
 BINS_PER_OCTAVE = 1024
 N_BINS = 2 * OCTAVES * BINS_PER_OCTAVE
-_SHIFT = np.uint64(52 - 10)  # a float has 52 bits behind the point; ten of them tell 1,024 bins
+_SHIFT = np.uint64(52 - 10)  # a float has 52 fraction bits; ten of them give 1,024 bins
 _LOWEST = np.int64((1023 - OCTAVES) * BINS_PER_OCTAVE)
 
-# So many rows are scored at a time.
+# Number of rows that are scored at a time.
 _BLOCK = 64
 
 
 @dataclass(frozen=True)
 class Evaluation(ClassifierEvaluation):
-    """What a stream of probabilities of two classes was worth. Rows of weight 0 do not count; others by their weight.
+    """Evaluation of a stream of binary predictions. Examples count by their weight; those of weight 0 do not.
 
     Attributes: those of `BaseEvaluation`, and
         log_loss: mean of -log P(label).
-        auc: chance that a positive is ranked above a negative, ties one half. None with one class only.
-        auc_error: how far that can at most be from the exact value. Predictions are kept as a histogram of
-            their logits, and those that share a bin count as ties; where predictions mean anything the true
-            error is far smaller, as a bin is at most 0.001 wide.
-        accuracy: share of labels on the right side of 1/2; brier: mean of (p - y)^2, y in {0, 1}.
+        auc: probability that a positive is ranked above a negative, ties one half. None with one class only.
+        auc_error: upper bound on the error of `auc`. Predictions are kept as a histogram of their logits, and those
+            that share a bin count as ties; for any reasonable predictions the true error is far smaller, as a bin is
+            at most 0.001 wide.
+        accuracy: fraction of labels on the right side of 1/2; brier: mean of (p - y)^2, y in {0, 1}.
         calibration_error: mean of |rate of positives - mean prediction| over 20 groups of equal mass, made by
-            ordering the predictions. Groups of equal mass, as where positives are rare groups of equal width
-            would put nearly everything into one. By chance alone even perfect predictions
-            show an error of about 0.8 sqrt(20 p (1 - p) / examples).
+            ordering the predictions. (Where positives are rare, groups of equal width would put nearly everything into
+            one.) By chance alone, even perfect predictions have an error of about 0.8 sqrt(20 p (1 - p) / examples).
         reliability: per group, from low to high: `probability` (mean), `rate` (of positives), `mass`.
 
     >>> meter = Meter()
@@ -73,12 +72,12 @@ class Evaluation(ClassifierEvaluation):
     auc_error: float | None
 
 
-# Kinds of labels that were met; and that some examples have something that cannot be scored.
+# Flags: kinds of labels seen so far, and whether some example cannot be scored.
 _NEGATIVE_ONE, _ZERO, _ONE, _OTHER, _NOT_SCORED = 1, 2, 4, 8, 16
 
 
 class Meter(ClassifierMeter):
-    """Scores predictions as they come, in constant memory (about 3 MB).
+    """Meter of binary predictions, in constant memory (about 3 MB).
 
     >>> meter = Meter()
     >>> meter.add([0.9, 0.2], labels=[1, -1])
@@ -89,7 +88,7 @@ class Meter(ClassifierMeter):
 
     def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
         super().__init__(regret=regret, curve_points=curve_points)
-        # of each bin: weight of negatives, weight of positives, sum of probabilities; one cache line holds two
+        # per bin: weight of negatives, weight of positives, sum of probabilities; one cache line holds two
         self._bins = aligned_zeros(N_BINS, 4, "float64")
         self._label_kinds = 0
 
@@ -102,8 +101,8 @@ class Meter(ClassifierMeter):
         comparator_losses: Any = None,
         nonzeros: int = 0,
     ) -> None:
-        """Score P(y = 1) of some examples; all or, if anything is wrong with them, none."""
-        # A probability that rounded to 1 stands for anything within half a step of it, in its own precision.
+        """Score P(y = 1) of some examples. Raise BadInput, and score none, if any is invalid."""
+        # A probability rounded to 1 stands for anything within half a step of it, in its own precision.
         least_doubt = 2.0**-25 if getattr(probabilities, "dtype", None) == np.float32 else 2.0**-54
         probabilities, labels, weights, losses = self._columns(
             probabilities, "probabilities", labels, weights, comparator_losses
@@ -119,7 +118,7 @@ class Meter(ClassifierMeter):
         self._count(nonzeros)
 
     def result(self) -> Evaluation:
-        """What everything added so far was worth. The meter can go on."""
+        """Return the evaluation of everything added so far; more can be added later."""
         positives, negatives = self._bins[:, 1], self._bins[:, 0]
         auc, pairs = float(areas(positives, negatives)), positives.sum() * negatives.sum()
         calibration_error, reliability = reliability_of(*self._bins.T[:3])
@@ -135,7 +134,7 @@ class Meter(ClassifierMeter):
 def _refusal(
     kinds: int, probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray
 ) -> BadInput:
-    """What is wrong with examples that cannot be scored."""
+    """Return the error for examples that cannot be scored."""
     improbable = ~((probabilities >= 0) & (probabilities <= 1))
     if improbable.any():
         k = int(improbable.argmax())
@@ -154,8 +153,8 @@ def _refusal(
 
 @inlined
 def _scan_labels(probabilities, labels, weights, losses, kinds):
-    """The kinds of labels, with those met before; _NOT_SCORED where there is something that cannot be scored."""
-    for k in range(labels.size):  # no branch: labels are hard to guess
+    """Return `kinds` with the flags of these labels added, and _NOT_SCORED if any example cannot be scored."""
+    for k in range(labels.size):  # branch-free: labels are unpredictable
         p, weight, label = probabilities[k], weights[k], labels[k]
         fine = (p >= 0.0) & (p <= 1.0) & (weight >= 0.0) & (weight < np.inf) & (abs(losses[k]) < np.inf)
         one, negative, zero = label == 1.0, label == -1.0, label == 0.0
@@ -181,10 +180,10 @@ def _score(
     points,
     curve,
 ):
-    """Add some predictions to all that a `Meter` keeps, one after another.
+    """Add predictions to the state of a `Meter`, in order, and return the flags of the labels.
 
-    Where any of them cannot be scored, none is; the kinds of labels tell it. What rows do not share is worked out for
-    a block of them, and their bins are asked for; then all is summed up, row by row.
+    If any cannot be scored, none is, and _NOT_SCORED is set. Each block of rows is processed in phases: the logarithms
+    and odds, the bins (prefetched), and then the sums, row by row.
     """
     kinds = _scan_labels(probabilities, labels, weights, comparator_losses, kinds)
     if kinds & _NOT_SCORED:
@@ -194,12 +193,12 @@ def _score(
     for start in range(0, labels.size, _BLOCK):
         size = min(_BLOCK, labels.size - start)
         for k in range(size):
-            # + 0.0 makes 0 of -0, whose bits are those of a large number
+            # + 0.0 turns -0 into 0; the bits of -0 are those of a large number
             block_p[k], block_label[k] = probabilities[start + k] + 0.0, labels[start + k]
         for at in range(0, size, LANES):
             p, label = load(block_p, at), load(block_label, at)
             rest = 1.0 - p
-            lost = (1.0 - rest) - p  # what 1 - p has lost of a small p
+            lost = (1.0 - rest) - p  # the part of a small p lost in rounding 1 - p
             doubt = max(rest, least_doubt)
             chance = where_above(label, 0.0, max(p, 2.2250738585072014e-308), doubt)
             store(logs, at, log(chance) + where_above(label, 0.0, fill(p, 0.0), lost))
@@ -218,7 +217,7 @@ def _score(
             add_loss(totals, weight, loss, has_comparator, comparator_losses[start + k])
             totals[BRIER] += weight * miss * miss
             totals[RIGHT] += weight * ((p > 0.5) == positive)
-            bins[slot, np.int64(positive)] += weight  # no branch: labels are hard to guess
+            bins[slot, np.int64(positive)] += weight  # branch-free: labels are unpredictable
             bins[slot, 2] += weight * p
             add_curve_point(totals, counts, points, curve)
     return kinds

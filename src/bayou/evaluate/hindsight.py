@@ -1,4 +1,4 @@
-"""The best fixed weights in hindsight: what regret can be measured against when the truth is not known."""
+"""The best fixed weights in hindsight, to measure regret against when the true weights are unknown."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bayou.core.checks import positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 
-# The most features that a square matrix can be asked for; and how many rows are made dense at a time.
+# The most features for a square matrix, and the number of rows made dense at a time.
 MAX_DENSE = 20_000
 _ROWS = 4096
 
 
 class Hindsight(NamedTuple):
-    """The weights that would have been best all along, and their summed loss (without the penalty).
+    """The best fixed weights for all examples, and their summed loss (without the penalty).
 
-    `best_fixed_weights` and `least_squares` give one; `progressive(..., truth=...)` takes it.
+    `best_fixed_weights` and `least_squares` return one; `progressive(..., truth=...)` accepts it.
 
     >>> from bayou import Batch
     >>> best = least_squares([Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[2.0, 4.0])], n_features=1, l2=0.0)
@@ -41,11 +41,11 @@ def best_fixed_weights(
     l2: float = 1e-3,
     intercept: bool = False,
 ) -> Hindsight:
-    """The fixed weights with the least summed log loss + l2/2 |w|^2: what regret can be measured against.
+    """Return the fixed weights with the least summed log loss + l2/2 |w|^2, to measure regret against.
 
-    Found by L-BFGS, which goes over the data some hundred times: `batches` is a list, or a function that
-    returns a fresh iterator each time. A little `l2` keeps weights finite that the data would drive to
-    infinity, such as those of a feature which only ever came with one label. The intercept is not penalised.
+    L-BFGS reads the data about a hundred times, so `batches` must be a list, or a function that returns a fresh
+    iterator each time. A small `l2` keeps weights finite that the data would drive to infinity, such as that of a
+    feature which occurred with one label only. The intercept is not penalized.
 
     >>> from bayou import simulate
     >>> stream = simulate.random(n_features=5, active=0.5, seed=1)
@@ -68,7 +68,7 @@ def best_fixed_weights(
         loss, gradient = _loss_and_gradient(again(), point, link_code, intercept)
         loss += 0.5 * l2 * float(point[:-1] @ point[:-1])
         gradient[:-1] += l2 * point[:-1]
-        # Per unit of weight, so that the tolerances mean the same for short and long streams.
+        # Per unit of weight, so that tolerances do not depend on the length of the stream.
         return loss / weight, gradient / weight
 
     tolerances = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-15, "gtol": 1e-9}
@@ -80,9 +80,9 @@ def best_fixed_weights(
 def least_squares(
     batches: Callable[[], Iterable[Batch]] | Iterable[Batch], n_features: int, l2: float = 1e-9, intercept: bool = False
 ) -> Hindsight:
-    """The best fixed weights to predict numbers: those with the least summed squared loss + l2 |w|^2.
+    """Return the fixed weights with the least summed squared loss + l2 |w|^2, for regression.
 
-    Solved from the sums of products of features, n_features^2 numbers. The intercept is not penalised.
+    Solves the normal equations, which take n_features^2 numbers. The intercept is not penalized.
 
     >>> rows = [Batch.from_rows([{0: 1.0}, {0: 2.0}, {1: 1.0}], labels=[3.0, 5.0, 0.0])]
     >>> best = least_squares(rows, 2, intercept=True)
@@ -111,7 +111,7 @@ def least_squares(
 
 
 def _dense(batches: Iterable[Batch], width: int, intercept: bool) -> Iterator[tuple[Any, Any, Any]]:
-    """Rows with a column for the intercept behind them, labels and weights of some examples after others."""
+    """Yield (rows, labels, weights) in chunks; dense rows with a last column for the intercept."""
     for whole in batches:
         check_width(whole, width - 1, "there are weights")
         for start in range(0, len(whole), _ROWS):
@@ -133,7 +133,7 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
 
 
 def check_width(batch: Batch, n_features: int, what: str) -> None:
-    """Refuse a batch with features that fixed weights do not have."""
+    """Raise BadInput if a batch has features beyond the fixed weights."""
     if batch.max_index >= n_features and (found := int(batch.indices.max(initial=0))) >= n_features:
         raise BadInput(f"feature {found} was met, but {what} only for features below {n_features}.")
 
@@ -141,7 +141,7 @@ def check_width(batch: Batch, n_features: int, what: str) -> None:
 def _loss_and_gradient(
     batches: Iterable[Batch], point: np.ndarray, link: int, intercept: bool
 ) -> tuple[float, np.ndarray]:
-    """Summed log loss at weights point[:-1] and intercept point[-1], and its gradient."""
+    """Return the summed log loss at weights point[:-1] and intercept point[-1], and its gradient."""
     loss = 0.0
     gradient = np.zeros_like(point)
     for batch in batches:
@@ -158,7 +158,7 @@ def _loss_and_gradient(
 
 @kernel
 def _add_gradient(indptr, indices, values, labels, weights, point, link, gradient):
-    """Add d/dw sum c (-log F(y score)) = -sum c y slope(y score) x; the loss."""
+    """Add d/dw sum c (-log F(y score)) = -sum c y slope(y score) x to `gradient`, and return the summed loss."""
     last = point.size - 1
     loss = 0.0
     for row in range(labels.size):

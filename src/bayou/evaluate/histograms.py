@@ -1,4 +1,4 @@
-"""What histograms of predictions tell: the area under the ROC curve, and reliability."""
+"""The area under the ROC curve, and reliability, from histograms of predictions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ RELIABILITY_GROUPS = 20
 
 
 def areas(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
-    """The area under the ROC curve from the histograms of both classes, bins last; NaN without pairs."""
+    """Return the area under the ROC curve from histograms of both classes, bins on the last axis; NaN without pairs."""
     pairs = positives.sum(axis=-1) * negatives.sum(axis=-1)
-    below = np.cumsum(negatives, axis=-1) - negatives / 2  # half of those that are tied
+    below = np.cumsum(negatives, axis=-1) - negatives / 2  # ties count half
     with np.errstate(invalid="ignore"):
         return np.einsum("...k,...k", positives, below) / pairs
 
@@ -18,12 +18,12 @@ def areas(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
 def reliability_of(
     negatives: np.ndarray, positives: np.ndarray, probabilities: np.ndarray
 ) -> tuple[float | None, dict[str, np.ndarray]]:
-    """Calibration error and reliability, as `Evaluation` has them, from a histogram and its summed probabilities."""
+    """Return calibration error and reliability, as in `Evaluation`, from histograms and the summed probabilities."""
     mass = positives + negatives
     total = mass.sum()
     if not total:
         return None, {name: np.empty(0) for name in ("probability", "rate", "mass")}
-    # A bin goes where its middle falls. One that is larger than a group is a group.
+    # A bin belongs to the group where its middle falls. A bin larger than a group is a group by itself.
     middle = (np.cumsum(mass) - mass / 2) / total
     group = np.minimum(middle * RELIABILITY_GROUPS, RELIABILITY_GROUPS - 1).astype(np.int64)
     sums = [np.bincount(group, of) for of in (probabilities, positives, mass)]

@@ -1,11 +1,11 @@
-"""What later rows are expected to cost, for any learner; and whether labels come in an order that flatters.
+"""The expected loss of a frozen model on later rows, for any learner, and a test of the order of labels.
 
-Progressive validation scores the next example, with every label told before it. Where neighbouring examples are alike,
-or labels follow a pattern, that is better than what a model is worth once it has stopped learning.
+Progressive validation scores the next example, with every earlier label available. If neighboring examples are alike,
+or labels follow a pattern, that is optimistic for a model that has stopped learning.
 
-    Ahead        some rows of each block are predicted before the first row of it is learned, so that no label near them
-                 is known: the loss of that against the loss as it was learned, over the last half of the stream
-    LabelOrder   how often the label changes between neighbours, against chance (the runs test of Wald and Wolfowitz,
+    Ahead        predicts some rows of each block before its first row is learned, so that no label near them is
+                 available; compares that loss with the online loss over the last half of the stream
+    LabelOrder   how often the label changes between neighbors, against chance (the runs test of Wald and Wolfowitz,
                  and for several classes of Barton and David): n_k rows of each class in random order make
                  n + 1 - sum n_k^2 / n runs, of two classes 1 + 2 n1 n0 / n
 """
@@ -23,14 +23,14 @@ from bayou.core.class_prediction import ClassPrediction
 from bayou.core.spelling import option
 from bayou.learners.ensembles.delayed import DelayedRows, LaterLoss, class_log_losses, log_losses
 
-# A pattern is worth a word from so many standard deviations and so large a share of the runs by chance on.
+# A pattern is reported from this many standard deviations, and this fraction of the runs expected by chance, on.
 SURE, MATERIAL = 10.0, 0.1
-# Rows are as good as sorted by their labels if there are no more runs than this share of those by chance.
+# Rows count as sorted by their labels with at most this fraction of the runs expected by chance.
 SORTED = 0.01
 
 
 class Ahead:
-    """What a learner is worth on later rows, of a stream whose blocks it is asked about before it learns them.
+    """Estimator of a learner's loss on later rows, from predictions of blocks before they are learned.
 
     >>> from bayou import simulate
     >>> from bayou.learners import Marginal
@@ -50,14 +50,14 @@ class Ahead:
         self._examples = 0
 
     def blocks(self, batch: Batch) -> Iterator[tuple[Batch, np.ndarray]]:
-        """Parts of a batch, each with the rows of it to predict before it is learned; `add` each before the next."""
+        """Yield the blocks of a batch, each with the rows of it to predict before learning; call `add` for each."""
         for block in self._delayed.blocks(batch.each_weight(), self._examples):
             yield batch[block.start : block.stop], block.sampled - block.start
 
     def add(self, block: Batch, kept: np.ndarray, later: Any, learned: Any) -> None:
-        """What was said of the kept rows before the block was learned, and of all rows as it was.
+        """Add a block's predictions: `later` of the kept rows before learning it, `learned` of all rows while learning.
 
-        Predictions, of two classes or of several; or P(y = 1) of each row.
+        Both are predictions (binary, multiclass or regression), or arrays of the expected label of each row.
         """
         labels, weights = np.asarray(block.labels), block.each_weight()
         losses = np.full(len(block), np.nan)
@@ -66,11 +66,11 @@ class Ahead:
         self._examples += int(np.count_nonzero(weights))
 
     def loss(self) -> LaterLoss | None:
-        """Over the last half of the stream, as it was learned and as expected of later rows."""
+        """Return the online loss and the expected loss of later rows, over the last half of the stream."""
         return self._delayed.loss()
 
     def _losses(self, said: Any, labels: np.ndarray) -> np.ndarray:
-        """Squared losses, or log losses of at most 32 each."""
+        """Return squared losses, or log losses clipped at 32."""
         if isinstance(said, ClassPrediction):
             return class_log_losses(said.chance_of(labels))
         expected = np.asarray(said if isinstance(said, np.ndarray) else said.expected, np.float64)
@@ -78,7 +78,7 @@ class Ahead:
 
 
 class LabelOrder:
-    """How labels follow one another.
+    """Test of whether labels come in random order, by their number of runs.
 
     >>> order = LabelOrder()
     >>> order.add(np.tile([1, 0], 1000))
@@ -92,7 +92,7 @@ class LabelOrder:
         self._last: float | None = None
 
     def add(self, labels: Any) -> None:
-        """The labels of the next examples, -1 or 0 and 1, or the numbers of several classes."""
+        """Add the labels of the next examples: -1 or 0 and 1, or the classes as numbers."""
         labels = np.asarray(labels, np.float64)
         if not len(labels):
             return
@@ -106,13 +106,13 @@ class LabelOrder:
 
     @property
     def by_chance(self) -> float:
-        """How many runs of equal labels there would be in random order."""
+        """Expected number of runs of equal labels in random order."""
         n = self._sum(1)
         return n + 1 - self._sum(2) / max(n, 1)
 
     @property
     def deviation(self) -> float:
-        """How many standard deviations more runs there are than by chance."""
+        """Excess of runs over `by_chance`, in standard deviations."""
         n, squares, cubes = self._sum(1), self._sum(2), self._sum(3)
         if n < 2:
             return 0.0
@@ -120,7 +120,7 @@ class LabelOrder:
         return (self.runs - self.by_chance) / math.sqrt(variance) if variance > 0.0 else 0.0
 
     def remark(self) -> str | None:
-        """What there is to say: whether labels come in a pattern, and what that means."""
+        """Return a warning if labels follow a pattern, with its consequence; None if they do not."""
         gap = self.runs - self.by_chance
         if abs(self.deviation) < SURE or abs(gap) < MATERIAL * self.by_chance:
             return None
@@ -138,7 +138,7 @@ class LabelOrder:
 
 
 def _counted(labels: np.ndarray) -> list[tuple[float, int]]:
-    """Labels, and how often each comes. Of two, as most streams have, none needs to be sorted."""
+    """Return the distinct labels and their counts. With at most two distinct labels nothing needs to be sorted."""
     others = labels[labels != labels[0]]
     if len(others) and (others != others[0]).any():
         found, often = np.unique(labels, return_counts=True)
@@ -148,7 +148,7 @@ def _counted(labels: np.ndarray) -> list[tuple[float, int]]:
 
 
 def in_words(later: LaterLoss) -> str:
-    """The two losses, and what they are."""
+    """Describe the two losses in a sentence."""
     return (
         f"over the last half the {later.measure} is {later.learned:.4g} as it learned, told every label before the "
         f"next row; once it has stopped learning, {later.expected:.4g} ± {later.error:.2g} is expected on later rows"

@@ -1,7 +1,7 @@
-"""Scores of predicted classes as they come: log loss, accuracy, calibration, AUC of each class, who is taken for whom.
+"""Meter for multiclass tasks: log loss, accuracy, calibration, AUC of each class, and confusion.
 
-`ClassMeter` is to several classes what `Meter` is to two. What a row's prediction says is one distribution over the
-classes that the learner knew then, and one further outcome, that the class is none of them (`unseen`).
+`ClassMeter` is to several classes what `Meter` is to two. A prediction is one distribution over the classes that the
+learner had seen, plus the outcome that the class is none of them (`unseen`).
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ BINS_PER_OCTAVE = 16
 N_BINS = 2 * OCTAVES * BINS_PER_OCTAVE
 _SHIFT = np.uint64(52 - 4)
 _LOWEST = np.int64((1023 - OCTAVES) * BINS_PER_OCTAVE)
-# So many classes, those that were met first, have a histogram (23 kB), and a place in who is taken for whom.
+# Number of classes, those seen first, with a histogram (23 kB) and a row of their own in the confusion matrix.
 DETAILED = 1000
-# So many, the commonest, are shown in that table, and have a curve of reliability; the others are one.
+# Number of classes, the most frequent, that are shown in that matrix and have reliability; the others are pooled.
 SHOWN = 50
-# Probabilities of a row that add up to more than this are none.
+# Probabilities of a row that add up to more than this are invalid.
 _MOST = 1.001
 
 
 @dataclass(frozen=True)
 class ClassEvaluation(ClassifierEvaluation):
-    """What a stream of predicted classes was worth. Rows of weight 0 do not count; others count by their weight.
+    """Evaluation of a stream of multiclass predictions. Examples count by their weight; those of weight 0 do not.
 
     Attributes: those of `BaseEvaluation`, and
-        log_loss: mean of -log P(label); a label that was not known costs what was reserved for such.
-        auc: mean over classes of their AUC: the chance that a row of the class is given a higher probability of it than
-            a row of another, ties one half. None with one class only.
-        accuracy: share of rows whose most probable class is theirs.
-        brier: mean of the summed (p - y)^2 over classes, what is reserved for unseen ones among them; from 0 to 2.
+        log_loss: mean of -log P(label); for a label not seen before, P is the probability reserved for unseen classes.
+        auc: mean over classes of their AUC: the probability that a row of the class gets a higher probability of it
+            than a row of another class, ties one half. None with one class only.
+        accuracy: fraction of rows whose most probable class is the right one.
+        brier: mean of the summed (p - y)^2 over classes, with unseen classes as one of them; from 0 to 2.
         calibration_error: mean of |accuracy - probability| of the most probable class, over 15 groups of equal width
             (ECE).
-        reliability: of the most probable class, per group: `probability` (mean), `rate` (of being right), `mass`.
-        classes: a row for each class, the commonest first: `label`; `mass`, the weight of its rows; `predicted`, that
-            of the rows that were taken for it; `auc`, `precision` and `recall`, NaN where there is nothing to take them
-            of. Of more than 1,000 classes, those that came first.
-        class_reliability: as `reliability`, of each of the commonest 50 classes, in 20 groups of equal mass.
-        confusion: weight of the rows of each class (down) that were taken for each (across), as `classes` are ordered;
-            of more than 50 the last row and column are all others.
+        reliability: for the most probable class, per group: `probability` (mean), `rate` (of being right), `mass`.
+        classes: columns with one entry per class, most frequent first: `label`; `mass`, the weight of its rows;
+            `predicted`, the weight of the rows predicted as it; `auc`, `precision` and `recall`, NaN if undefined. With
+            more than 1,000 classes, only those seen first.
+        class_reliability: as `reliability`, for each of the 50 most frequent classes, in 20 groups of equal mass.
+        confusion: weight of the rows of each class (rows) that were predicted as each (columns), in the order of
+            `classes`; with more than 50 classes the last row and column pool the others.
 
     >>> meter = ClassMeter()
     >>> meter.add([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.5, 0.3, 0.2]], labels=[0, 1, 2])
@@ -84,14 +84,14 @@ class ClassEvaluation(ClassifierEvaluation):
     confusion: np.ndarray
 
 
-# Columns of what is kept of groups, and of bins: both have a sum of probabilities.
+# Columns of groups and of bins: weight of misses, weight of hits, sum of predicted probabilities.
 _MISSED, _HIT, _SAID = range(3)
 
 
 class ClassMeter(ClassifierMeter):
-    """Scores predictions of several classes as they come.
+    """Meter of multiclass predictions.
 
-    Memory does not grow with the stream, and with the number of classes up to a thousand, to 31 MB at most.
+    Memory does not grow with the stream; it grows with the number of classes up to a thousand, to 31 MB at most.
 
     >>> meter = ClassMeter()
     >>> meter.add([[0.9, 0.1]], labels=[4], classes=[4, 7])
@@ -103,10 +103,10 @@ class ClassMeter(ClassifierMeter):
     def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
         super().__init__(regret=regret, curve_points=curve_points)
         self._groups = np.zeros((CALIBRATION_BINS, 3))
-        self._slots: dict[float, int] = {}  # of each label that was met, in their order
+        self._slots: dict[float, int] = {}  # slot of each label, in the order of appearance
         self._bins = np.zeros((0, N_BINS, 3))
-        self._confusion = np.zeros((1, 1))  # the first of both is for all without a place of their own
-        self._detailed = 0  # how many have one
+        self._confusion = np.zeros((1, 1))  # row and column 0 pool the classes without a slot of their own
+        self._detailed = 0  # number of classes with one
 
     def add(
         self,
@@ -119,16 +119,16 @@ class ClassMeter(ClassifierMeter):
         comparator_losses: Any = None,
         nonzeros: int = 0,
     ) -> None:
-        """Score the probabilities of the classes of some examples; all or, if anything is wrong with them, none.
+        """Score the class probabilities of some examples. Raise BadInput, and score none, if any is invalid.
 
         Args:
-            probabilities: a row for each example, a column for each class that was known.
+            probabilities: a row for each example, a column for each class.
             labels: any numbers.
-            weights: of the examples.
-            classes: the labels of the columns; 0, 1, 2 and so on if not given.
-            unseen: what was reserved in each row for all other classes; the probabilities are of the rest.
-            comparator_losses: what regret is measured against.
-            nonzeros: how many features the examples had.
+            weights: weights of the examples.
+            classes: labels of the columns; by default 0, 1, 2 and so on.
+            unseen: probability reserved in each row for all other classes; `probabilities` divide up the rest.
+            comparator_losses: losses to measure regret against.
+            nonzeros: total number of features of the examples.
         """
         given = as_array(probabilities, "probabilities")
         if given.ndim != 2:
@@ -154,7 +154,7 @@ class ClassMeter(ClassifierMeter):
         self.add(prediction.probability, labels, weights, classes=prediction.labels, unseen=prediction.unseen, **more)
 
     def _places(self, names: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The place of each column's class, and of each row's; those that are new get the next ones."""
+        """Return the slots of the columns' classes and of the rows' labels; new classes get the next slots."""
         new, first = np.unique(labels[weights > 0], return_index=True)
         for label in (*names.tolist(), *new[np.argsort(first)].tolist()):
             self._slots.setdefault(label, len(self._slots))
@@ -164,7 +164,7 @@ class ClassMeter(ClassifierMeter):
         return np.array([self._slots[label] for label in names.tolist()], np.int64), of_labels[which]
 
     def _make_room(self) -> None:
-        """For all classes with a place of their own; to those that are new, all rows so far were rows of others."""
+        """Extend the histograms and the confusion to new classes; all rows so far count as rows of other classes."""
         had, now, room = self._detailed, min(len(self._slots), DETAILED), len(self._bins)
         if now > room:
             more = min(max(2 * room, now), DETAILED) - room
@@ -174,10 +174,10 @@ class ClassMeter(ClassifierMeter):
         self._detailed = now
 
     def result(self) -> ClassEvaluation:
-        """What everything added so far was worth. The meter can go on."""
+        """Return the evaluation of everything added so far; more can be added later."""
         bins = self._bins[: self._detailed]
         labels, mass_of = np.array(list(self._slots))[: self._detailed], bins[:, :, _HIT].sum(axis=1)
-        order = np.lexsort((labels, -mass_of))  # the commonest first
+        order = np.lexsort((labels, -mass_of))  # most frequent first
         table = self._table(labels, mass_of, order)
         aucs = table["auc"][~np.isnan(table["auc"])]
         mass = self._groups[:, _MISSED] + self._groups[:, _HIT]
@@ -212,7 +212,7 @@ class ClassMeter(ClassifierMeter):
         return {name: values[order] for name, values in columns.items()}
 
     def _shown_confusion(self, order: np.ndarray) -> np.ndarray:
-        """The commonest classes, in this order, and all others, where there are any."""
+        """Return the confusion of the first SHOWN classes in this order; the last row and column pool the others."""
         shown = min(len(order), SHOWN)
         place = np.full(len(self._confusion), shown)
         place[order[:shown] + 1] = np.arange(shown)
@@ -230,7 +230,7 @@ def _refuse(
     losses: np.ndarray,
     names: np.ndarray,
 ) -> None:
-    """What cannot be scored."""
+    """Raise BadInput if any example, or the classes, cannot be scored."""
     if len(np.unique(names)) < len(names) or not np.isfinite(names).all():
         raise BadInput("classes are the labels of the columns, finite numbers that differ.")
     improbable, bad = _look(chances, unseen, labels, weights, losses)
@@ -248,7 +248,7 @@ def _refuse(
 
 @kernel
 def _look(chances, unseen, labels, weights, losses):
-    """(First row with something that is no probability or -1, first row with a bad label, weight or loss or -1)."""
+    """Return (row, -1) for the first invalid probabilities or (-1, row) for other invalid values; (-1, -1) if none."""
     for row in range(labels.size):
         whole, fine = 0.0, 0.0 <= unseen[row] <= 1.0
         for k in range(chances.shape[1]):
@@ -279,9 +279,9 @@ def _score(
     points,
     curve,
 ):
-    """Add some predictions to all that a `ClassMeter` keeps, one after another.
+    """Add predictions to the state of a `ClassMeter`, in order.
 
-    `numbers` are the places of the rows' classes, `columns` those of the columns', `lacking` those that have none.
+    `numbers` are the slots of the rows' classes, `columns` those of the columns, `lacking` those without a column.
     """
     detailed = bins.shape[0]
     for row in range(numbers.size):
@@ -291,7 +291,7 @@ def _score(
         label, rest = numbers[row], 1.0 - unseen[row]
         best, top, own, squares = -1, 0.0, 0.0, unseen[row] * unseen[row]
         for k in range(columns.size):
-            p = chances[row, k] * rest + 0.0  # which makes 0 of -0, whose bits are those of a large number
+            p = chances[row, k] * rest + 0.0  # turns -0 into 0; the bits of -0 are those of a large number
             place = columns[k]
             if p > top:
                 best, top = place, p

@@ -1,14 +1,14 @@
-"""Evaluate a learner as it learns: every example is predicted before it is learned from.
+"""Progressive evaluation: every example is predicted before it is learned.
 
 `progressive` runs a learner over any iterable of batches, in one pass and in memory that does not grow with
-the stream. `predict_then_learn` is its step, for runs that have more to do between two batches (`bayou.runs`), and
-`Meter` is the part that scores.
+the stream. `predict_then_learn` is its step, for runs that do more between batches (`bayou.runs`). The meters do the
+scoring.
 
 Regret, with known true weights w* or the best fixed weights in hindsight (marginal-gaussian, section 4):
 
     R_T = sum_t [ -log p_t(y_t) + log F(y_t x_t'w*) ]          r_T = R_T / ln T
 
-For a regressor, squared losses stand in the place of log losses, here and everywhere.
+For regression, squared losses replace log losses, here and elsewhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bayou.kernels.room import empty
 
 class PredictsThenLearns(Protocol):
     def learn(self, batch: Batch) -> np.ndarray:
-        """P(y = 1) of each example (a regressor: its predicted mean), from before it was learned from."""
+        """Learn the examples, and return P(y = 1) of each (regression: its mean), predicted before it was learned."""
 
 
 def progressive(
@@ -53,19 +53,19 @@ def progressive(
     """Predict each example, score the prediction, then learn from the example.
 
     Args:
-        learner: `learner.learn(batch)` gives P(y = 1) of each example, or its mean, before it was learned from.
-        batches: examples with labels, once over.
-        truth: weights to measure regret against: an array, or (weights, intercept), such as what
-            `best_fixed_weights` returns.
-        link: how `truth` makes probabilities.
-        delay: example t is predicted when the labels of examples up to t - 1 - delay are known. The last
-            `delay` examples are learned after the stream has ended.
+        learner: `learner.learn(batch)` must return P(y = 1) of each example, or its mean, predicted before learning it.
+        batches: labeled examples, read once.
+        truth: weights to measure regret against: an array, or (weights, intercept), as `best_fixed_weights` returns.
+        link: link function of `truth`.
+        delay: number of examples by which labels are late: example t is predicted when the labels up to t - 1 - delay
+            are available. The last `delay` examples are learned after the stream has ended.
         on_progress: called with the meter after each batch.
         curve_points: points of the curve per tenfold number of examples.
-        task: "binary", "multiclass" (`learn` gives a column of probabilities for each class, labelled from 0) or
-            "regression"; taken from the record of a learner of bayou.
+        task: "binary", "multiclass" (`learn` returns a column of probabilities for each class, labeled from 0) or
+            "regression"; by default that of the learner's record, or else "binary".
 
-    Returns an `Evaluation`, for several classes a `ClassEvaluation`, for a regressor a `RegressionEvaluation`.
+    Returns:
+        An `Evaluation`, `ClassEvaluation` or `RegressionEvaluation`, depending on the task.
 
     >>> from bayou import simulate
     >>> class Coin:
@@ -99,7 +99,7 @@ def progressive(
 
 
 class Told(NamedTuple):
-    """What was said of each example of a batch before it was learned from.
+    """Predictions of the examples of a batch, made before they were learned.
 
     >>> from bayou.evaluate import Meter
     >>> meter = Meter()
@@ -109,23 +109,23 @@ class Told(NamedTuple):
     """
 
     batch: Batch
-    said: Any  # a prediction; of learners that do not say more, P(y = 1) or what else is expected, as an array
+    said: Any  # a prediction object, or an array of P(y = 1) or means from learners without `observe`
 
     @property
     def expected(self) -> np.ndarray:
-        """The expected labels; of several classes, the probabilities."""
+        """The expected labels (binary: P(y = 1)); for multiclass, the class probabilities."""
         return self.said if isinstance(self.said, np.ndarray) else self.said.expected
 
     def score(self, meter: Any, **more: Any) -> None:
-        """Add it to a meter."""
+        """Add the predictions to a meter."""
         add = meter.add if isinstance(self.said, np.ndarray) else meter.add_prediction
         add(self.said, self.batch.labels, self.batch.weights, nonzeros=self.batch.counted_nonzeros, **more)
 
 
 def predict_then_learn(learner: Any, batch: Batch, behind: InTurn | None = None) -> Told:
-    """One step of `progressive`: each example is predicted, then learned from.
+    """Do one step of `progressive`: predict each example, then learn from it, and return the predictions.
 
-    What it gives is for those who come next in the thread of `behind`, if there is one (`Learner.observe`).
+    With `behind`, part of the work is deferred to it; only its later tasks may use the result (`Learner.observe`).
 
     >>> from bayou.learners import Marginal
     >>> told = predict_then_learn(Marginal(n_features=2), Batch.from_rows([{0: 1.0}, {0: 1.0}], labels=[1, 1]))
@@ -155,7 +155,7 @@ def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
 
 
 def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link: int) -> np.ndarray:
-    """The loss of fixed weights on each example: what regret is measured against. `link` is one of its codes.
+    """Return the loss of fixed weights on each example, to measure regret against. `link` is one of their codes.
 
     >>> batch = Batch.from_rows([{0: 1.0}, {1: 1.0}], labels=[1, 0])
     >>> comparator_losses(batch, np.array([0.0, 0.0]), 0.0, links.LOGISTIC).round(3)
@@ -167,13 +167,13 @@ def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link:
     return _losses(batch.indptr, batch.indices, batch.values, batch.labels, weights, intercept, link)
 
 
-# In the place of a link's code: the score is a number to be compared with the label.
+# Used instead of a link's code: squared loss of the score.
 _SQUARES = -1
 
 
 @kernel
 def _losses(indptr, indices, values, labels, weights, intercept, link):
-    """-log F(y (x'w + intercept)) of each row, or (y - (x'w + intercept))^2."""
+    """Return -log F(y (x'w + intercept)) of each row, or (y - (x'w + intercept))^2."""
     losses = empty(labels.size, np.float64)
     for row in range(labels.size):
         score = intercept
@@ -187,10 +187,10 @@ def _losses(indptr, indices, values, labels, weights, intercept, link):
 
 
 class Delayed:
-    """A learner that is told each label `delay` examples late.
+    """Wrapper of a learner that delays each label by `delay` examples.
 
-    Still at full speed: what it learns is a batch of pairs, first example t with weight 0, which is predicted
-    and changes nothing, then example t - delay with its own weight.
+    It runs at full speed: the learner gets a batch of pairs, first example t with weight 0, which is predicted and
+    changes nothing, then example t - delay with its own weight.
     """
 
     def __init__(self, learner: PredictsThenLearns, delay: int) -> None:
@@ -199,37 +199,37 @@ class Delayed:
         self.n_waiting = 0
 
     def learn(self, batch: Batch) -> np.ndarray:
-        """As a learner's own: P(y = 1) of each example, or its mean."""
+        """Return P(y = 1) of each example, or its mean, and learn the examples whose labels are due."""
         pairs, predicted = self._next(batch)
         return np.asarray(self.learner.learn(pairs))[predicted]
 
     def observe(self, batch: Batch) -> Any:
-        """As a learner's own."""
+        """Return the full prediction of each example, and learn the examples whose labels are due."""
         if hasattr(self.learner, "check"):
-            self.learner.check(batch)  # nothing may wait that will be refused
+            self.learner.check(batch)  # invalid examples must not enter the queue
         pairs, predicted = self._next(batch)
         return self.learner.observe(pairs).take(predicted)  # type: ignore[attr-defined]
 
     def _next(self, batch: Batch) -> tuple[Batch, np.ndarray]:
-        """What to learn now, and which of its rows are the batch's."""
+        """Return the batch to learn now, and the positions of this batch's rows in it."""
         if len(batch) == 0:
             return batch, np.arange(0)
         self.waiting.append(batch)
         self.n_waiting += len(batch)
         due = self._take(min(len(batch), max(self.n_waiting - self.delay, 0)))
-        # Before the first labels come due, an example stands alone.
+        # Until the first labels are due, examples are not paired.
         alone = len(batch) - len(due)
         return _interleave(batch, due), np.concatenate([np.arange(alone), alone + 2 * np.arange(len(due))])
 
     def finish(self) -> None:
-        """Learn what still waits for its label."""
+        """Learn the examples that still wait for their labels."""
         for batch in self.waiting:
             self.learner.learn(batch)
         self.waiting.clear()
         self.n_waiting = 0
 
     def _take(self, n: int) -> Batch:
-        """The n examples that have waited longest."""
+        """Remove and return the n examples that have waited longest."""
         self.n_waiting -= n
         parts = [self.waiting[0][:0]]
         while n:
@@ -242,7 +242,7 @@ class Delayed:
 
 
 def _interleave(batch: Batch, due: Batch) -> Batch:
-    """Every row of the batch with weight 0; behind each of the last len(due) of them a row that is due."""
+    """Return the batch with weights 0, and a due row after each of its last len(due) rows."""
     n, alone = len(batch), len(batch) - len(due)
     both = Batch.concatenate([batch, due])
     weights = np.concatenate([np.zeros(n), due.each_weight()])

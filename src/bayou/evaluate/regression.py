@@ -1,4 +1,4 @@
-"""Scores of predicted numbers as they come: squared loss, R2, absolute error, coverage of intervals, regret."""
+"""Meter for regression: squared loss, R2, absolute error, coverage of intervals, regret."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from bayou.evaluate.base_meter import (
 )
 from bayou.kernels.compiling import kernel
 
-LEVEL = 0.9  # of the intervals whose coverage is told
+LEVEL = 0.9  # of the intervals whose coverage is reported
 
 
 @dataclass(frozen=True)
 class RegressionEvaluation(BaseEvaluation):
-    """What a stream of predicted numbers was worth. Rows of weight 0 do not count; others count by their weight.
+    """Evaluation of a stream of regression predictions. Examples count by their weight; those of weight 0 do not.
 
     Attributes: those of `BaseEvaluation`, and
         squared_loss: mean of (y - prediction)^2; mean_absolute_error: of |y - prediction|.
-        r2: 1 - summed squared loss / that of predicting each label by the mean of those before it (the first by 0).
-            Both know nothing at the start.
-        r2_final: the same against the mean of all labels, known in hindsight: what scikit-learn calls R2.
-        coverage: share of labels in the middle 90 % of their predictive distribution; None if the learner does not say.
+        r2: 1 - summed squared loss / that of predicting each label by the mean of those before it (the first by 0), so
+            that both start from nothing.
+        r2_final: the same against the mean of all labels, known only in hindsight: the R2 of scikit-learn.
+        coverage: fraction of labels in the central 90 % of their predictive distribution; None if the learner has none.
 
     >>> meter = RegressionMeter()
     >>> meter.add([1.0, 2.0], labels=[1.0, 4.0])
@@ -55,12 +55,12 @@ class RegressionEvaluation(BaseEvaluation):
     coverage: float | None
 
 
-# What `RegressionMeter._totals` holds besides what all meters do.
+# Further slots of `RegressionMeter._totals`.
 _ABSOLUTE, _RUNNING, _MEAN, _SCATTER, _COVERED, _JUDGED = range(5, 11)
 
 
 class RegressionMeter(BaseMeter):
-    """Scores predicted numbers as they come, in constant memory.
+    """Meter of regression predictions, in constant memory.
 
     >>> meter = RegressionMeter()
     >>> meter.add([0.0, 2.0, 4.0], labels=[2.0, 4.0, 3.0], nearer=[0.95, 0.68, 0.38])
@@ -81,9 +81,10 @@ class RegressionMeter(BaseMeter):
         nonzeros: int = 0,
         nearer: Any = None,
     ) -> None:
-        """Score the predicted means of some examples; all or, if anything is wrong with them, none.
+        """Score the predicted means of some examples. Raise BadInput, and score none, if any is invalid.
 
-        `nearer`: how probable it was for each label to be nearer to its mean (`Prediction.nearer`); NaN if not known.
+        `nearer`: predicted probability of a label nearer to the mean than the actual one (`Prediction.nearer`); NaN if
+        unknown.
         """
         means, labels, weights, losses = self._columns(means, "means", labels, weights, comparator_losses)
         told = np.full(means.size, np.nan) if nearer is None else column(nearer, "nearer", means.size)
@@ -102,7 +103,7 @@ class RegressionMeter(BaseMeter):
         self.add(prediction.expected, labels, weights, nearer=prediction.nearer(labels), **more)
 
     def result(self) -> RegressionEvaluation:
-        """What everything added so far was worth. The meter can go on."""
+        """Return the evaluation of everything added so far; more can be added later."""
         totals = self._totals
         return RegressionEvaluation(
             **self._shared(),
@@ -120,7 +121,7 @@ def _explained(loss: float, scatter: float) -> float | None:
 
 @kernel
 def _score(means, labels, weights, comparator_losses, nearer, has_comparator, totals, counts, points, curve):
-    """Add some predictions to all that a `RegressionMeter` keeps, one after another."""
+    """Add predictions to the state of a `RegressionMeter`, in order."""
     for k in range(means.size):
         weight = weights[k]
         if weight == 0.0:

@@ -1,1 +1,1 @@
-"""What bayou writes for others: prediction tables, plain models, text."""
+"""Output formats: prediction tables, feature strengths, explanations, plain models, text."""

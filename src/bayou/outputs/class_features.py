@@ -1,9 +1,9 @@
-"""Feature strengths of several classes: each class against the average one.
+"""Feature strengths of multiclass models: each class relative to the average class.
 
-Every class has its own weights w_k, changes of its log-odds against the rest, shown as those of two classes are
-(`feature_strengths`). What most classes have in common tells none of them apart, so their mean is subtracted:
+Every class has its own weights w_k, changes of its log-odds against the rest, treated as those of a binary model
+(`feature_strengths`). Anything that all classes share separates none of them, so the mean over classes is subtracted:
 
-    w_k - sum_j w_j / K        Var = (1 - 2/K) v_k + sum_j v_j / K^2        classes taken as independent
+    w_k - sum_j w_j / K        Var = (1 - 2/K) v_k + sum_j v_j / K^2        with classes independent
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bayou.recipe.recipe import Recipe
 
 
 class ClassStrengths:
-    """Feature strengths of each class of a learner; recipe, names and uses are its own if not given.
+    """Feature strengths of each class of a learner; recipe, names and uses default to its own.
 
     Attributes:
-        names: of the classes, in the order of the learner's `labels`.
+        names: class names, in the order of the learner's `labels`.
 
     >>> from bayou import Batch
     >>> learner = Classes(n_features=3, learner="marginal")
@@ -44,7 +44,7 @@ class ClassStrengths:
     ) -> None:
         self._learner, self._view, self.names = learner, view, learner.class_names
         self._frame = seen_features(learner, recipe=recipe, names=names, uses=uses)
-        # Not kept of each class, of which there may be many: sums over all, and each anew when it is asked for.
+        # There may be many classes, so only sums over them are kept; each class is recomputed on request.
         self._mean, self._variance = np.zeros((2, len(self._frame.features)))
         self._intercept = self._intercept_variance = 0.0
         for k in range(len(self.names)):
@@ -60,7 +60,7 @@ class ClassStrengths:
 
     @property
     def features(self) -> np.ndarray:
-        """Indices of all features that were seen."""
+        """Indices of all seen features."""
         return self._frame.features
 
     def _of(self, number: int) -> FeatureStrengths:
@@ -71,7 +71,7 @@ class ClassStrengths:
         )
 
     def of(self, number: int) -> FeatureStrengths:
-        """Return the strengths of a class against the average one, by its place in `names`."""
+        """Return the strengths of a class, given its position in `names`, relative to the average class."""
         own, left = self._of(number), 1.0 - 2.0 / len(self.names)
         sd = own.sd
         if sd is not None:

@@ -1,20 +1,21 @@
-"""Why a row's score is what it is: which features moved it most away from the score of the average row.
+"""Explanations of scores: the features that moved a row's score furthest from that of the average row.
 
-A linear score is a sum, and so is what sets a row x apart from the mean row E[x]:
+A linear score is a sum, and so is its difference between a row x and the mean row E[x]:
 
     score(x) - score(E[x]) = sum_i w_i (x_i - E[x_i])
 
 Terms are added up by column of a table: the values of a category, or a number's bin, value and slope, or a part of a
-date, or a cross of columns. What all weights of a column have in common cancels there, so nothing needs to be centred.
-Words of a text, and features of data without columns, stand for themselves, and those that a row lacks count with the
-others. Rows are averaged over those that the model has counted (`recipe.feature_counts`).
+date, or a cross of columns. A constant common to all weights of a column cancels, so nothing needs to be centered.
+Words of a text, and features of data without columns, are listed one by one; those that a row lacks are in `others`.
+The average row is over the rows that the model has counted (`recipe.feature_counts`).
 
-A bank's log-odds are a sum over lanes, each divided by a root that says how little the lane knows of the row. A feature
-moves them by its weights, and by what it adds to the variances in the roots (`row_coefficients`). Of several classes
-the score is that of the predicted class less the mean over all, and so are the terms, each class's by its own learner.
+A bank's log-odds are a sum over lanes, each divided by a root that grows with the lane's variance for the row. A
+feature moves them by its weights, and by its part of the variances in the roots (`row_coefficients`). For multiclass
+models the score is that of the predicted class minus the mean over classes, and so are the terms, each class's from its
+own learner.
 
-`others` is what is left of score(x) - score(E[x]): all other terms, and what is no sum: of a bank next to nothing, and
-what a stack of several classes, or a cut of numbers to the labels so far, changes besides.
+`others` is the rest of score(x) - score(E[x]): all other terms, and effects that are not additive: almost none for a
+bank, and otherwise those of stacking several classes, or of clipping regression predictions to the labels so far.
 """
 
 from __future__ import annotations
@@ -41,15 +42,16 @@ from bayou.sources.table.features import CLIP
 
 MOST = 100
 WHY, BY, OTHERS = "why", "by", "others"
-# Of a column's features in a row, the one that says the most is shown: any other kind than these comes first.
+# Of a column's features in a row, the most informative is shown: these kinds come last.
 _TELLS_LESS = {"bin": 1, "slope": 2}
-# So many weights are kept at a time.
+# The most weights to cache.
 _KEPT = 1 << 25
 _NOTHING = -1
 
 
 def columns_of_explanations(most: int) -> tuple[str, ...]:
-    """
+    """Return the names of the columns that explain a row by its `most` strongest features.
+
     >>> columns_of_explanations(2)
     ('why1', 'by1', 'why2', 'by2', 'others')
     """
@@ -57,7 +59,7 @@ def columns_of_explanations(most: int) -> tuple[str, ...]:
 
 
 class Explained(NamedTuple):
-    """Of some rows: what moved them most, the first first, and by how much; where there is no more, "" and 0.
+    """Explanations of some rows: what moved each score most, strongest first, and by how much; padded with "" and 0.
 
     >>> Explained([["origin=EWR", ""]], np.array([[0.5, 0.0]]), np.array([0.1, 0.0])).columns()[0]
     ['origin=EWR', '']
@@ -68,20 +70,20 @@ class Explained(NamedTuple):
     others: np.ndarray
 
     def columns(self) -> list[Sequence[str] | np.ndarray]:
-        """Those of `columns_of_explanations`."""
+        """Return the values of `columns_of_explanations`."""
         return [*(column for pair in zip(self.why, self.by, strict=True) for column in pair), self.others]
 
 
 class _Terms(NamedTuple):
-    """What a learner's score is a sum of: most have one weight for each feature, a bank has two for each lane."""
+    """The terms of a learner's score: one weight per feature; for a bank, two per feature and lane."""
 
     weights: np.ndarray  # (features, terms): first those of values, then those of their squares
-    base: np.ndarray  # (terms, columns): what a column adds if a row has no feature of it
-    bank: MeanRowWeights | None  # of a bank
+    base: np.ndarray  # (terms, columns): contribution of a column of which a row has no feature
+    bank: MeanRowWeights | None  # for banks only
 
 
 class Explainer:
-    """Explains a learner's scores; recipe, names and uses are its own if not given.
+    """Explainer of a learner's scores; recipe, names and uses default to its own.
 
     >>> import pyarrow as pa
     >>> import bayou
@@ -118,7 +120,7 @@ class Explainer:
         tells_less = [sum(_TELLS_LESS.get(one, 0) for one in kind.split(AND)) for _, kind in frame.families]
         self._tells_less = np.array([*tells_less, 0])[frame.family]
         self._terms: dict[int, _Terms] = {}
-        self.score = "log_odds"  # what of a prediction is explained
+        self.score = "log_odds"  # the explained attribute of predictions
         if isinstance(learner, Classes):
             self._learners = list(learner.learners)
             self._averages = np.array([self._average_of(k) for k in range(len(self._learners))])
@@ -130,28 +132,28 @@ class Explainer:
 
     @property
     def average(self) -> float | None:
-        """The score of the average row; of several classes each has its own, and none is told."""
+        """Score of the average row; None for multiclass models, where each class has its own."""
         if isinstance(self._learner, Classes):
             return None
         return float(self._averages[0]) + self._learner.score_rule.shift(self._learner.negative_rate)
 
     def of(self, batch: Batch, predicted: Any) -> Explained:
-        """What the learner has predicted of some rows."""
+        """Return the explanations of a batch, given the learner's predictions of it."""
         predicted = predicted.of_data_as_learned()
         if isinstance(self._learner, Classes):
             best, log_odds = predicted.best_index, predicted.log_odds
             score = log_odds[np.arange(len(batch)), best] - log_odds.mean(axis=1)
         else:
             best, told = np.zeros(len(batch), np.int64), self.score
-            # Numbers are told no further than labels went; a cut is with the others.
+            # Regression predictions are clipped to the range of labels; the effect is part of `others`.
             score = predicted.expected if self._learner.record.task == "regression" else getattr(predicted, told)
         why, by = self.moved(batch, best)
         return Explained(why, by, score - self._averages[best] - by.sum(axis=0))
 
     def moved(self, batch: Batch, classes: np.ndarray) -> tuple[list[list[str]], np.ndarray]:
-        """What moved rows most, and by how much.
+        """Return the names of what moved each row most, and by how much.
 
-        `classes`: of several, the number of the one that each row is explained by; 0 of all others.
+        `classes`: for each row the index of the class to explain (multiclass only, else 0).
         """
         features, rows = self._frame.features, len(batch)
         place = np.minimum(np.searchsorted(features, batch.indices), max(len(features) - 1, 0))
@@ -165,7 +167,7 @@ class Explainer:
         return [self._texts(found, place, batch) for found in which], by
 
     def _explain_pairs(self, bank: Bank, batch: Batch, place: np.ndarray, by: np.ndarray, which: np.ndarray) -> None:
-        """Let pairs take their places; a pair of two columns is called by what tells most of either."""
+        """Insert pairs into the explanations; a pair is named by the most informative feature of each column."""
         called = np.empty(len(place), np.int64)
         _stand_for(batch.indptr, place, self._group, self._tells_less, called)
         known = self._terms_of(0).bank
@@ -174,21 +176,21 @@ class Explainer:
         explain_pairs(bank, batch, counts, called, by, which)
 
     def _amounts(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What every non-zero of these rows adds, and what each row's columns add without a feature."""
+        """Return the contribution of each nonzero, and for each row those of columns it has no feature of."""
         amount, base = np.zeros(len(place)), np.zeros((len(batch), len(self._called)))
         placed = self._learner.placed(batch) if isinstance(self._learner, Classes) else batch
         for k, learner in enumerate(self._learners):
             terms, counts = self._terms_of(k), np.ones((len(batch), 1))
             if terms.bank is not None:
                 counts = np.concatenate(row_coefficients(learner, placed, terms.bank), axis=1)
-            if isinstance(self._learner, Classes):  # less the average one
+            if isinstance(self._learner, Classes):  # relative to the average class
                 counts = counts * ((classes == k) - 1.0 / len(self._learners))[:, None]
             base += counts @ terms.base
             _add(batch.indptr, place, batch.values, terms.weights, self._moments, self._group, counts, amount)
         return amount, base
 
     def _average_of(self, k: int) -> float:
-        """The score of the mean row, by one of the learners."""
+        """Return the score of the mean row under one of the learners."""
         terms, learner = self._terms_of(k), self._learners[k]
         if terms.bank is not None:
             return mean_row_log_odds(learner, terms.bank)
@@ -214,7 +216,7 @@ class Explainer:
         return self._terms[k]
 
     def _texts(self, which: np.ndarray, place: np.ndarray, batch: Batch) -> list[str]:
-        """What is called so: a feature by its place in the batch, a pair of them, or below 0 a column without one."""
+        """Return the names of nonzeros of the batch, of pairs of them, or (below 0) of columns without a feature."""
         pairs = which >= PAIR
         if pairs.any():
             first = np.where(pairs, batch.indptr[:-1] + which // PAIR - 1, which)
@@ -231,7 +233,7 @@ class Explainer:
         if place < 0:
             column = self._called[_NOTHING - 1 - place]
             known = self._columns.get(column)
-            # A number that is as large as the mean is a feature of value 0, which rows leave out.
+            # A number equal to the mean is a feature of value 0, which rows omit.
             return f"{column}=(new)" if known is None or known.role != "numeric" else f"{column}={known.centre:g}"
         name = self._frame.names[place]
         if name is None:
@@ -246,13 +248,13 @@ class Explainer:
 
 
 def _that_predict(learner: Any, features: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """All weights, or where only what is selected predicts, those of that, and 0."""
+    """Return the weights used in predictions: 0 for unselected features if only selected ones predict."""
     selects = learner.parameters.get("predictive") == "selected"
     return np.where(np.isin(features, learner.selected), weights, 0.0) if selects else np.asarray(weights, np.float64)
 
 
 def _groups(frame: SeenFeatures, columns: dict[str, Column]) -> tuple[np.ndarray, list[str]]:
-    """Which column each feature is added up with, -1 for itself, and what those are called."""
+    """Return the column that each feature is added up with (-1 for none), and the names of these columns."""
     numbers = np.full(len(frame.families) + 1, -1)
     found: dict[str, int] = {}
     for k, (column, kind) in enumerate(frame.families):
@@ -264,13 +266,13 @@ def _groups(frame: SeenFeatures, columns: dict[str, Column]) -> tuple[np.ndarray
 
 
 def _power(term: int, weights: np.ndarray) -> int:
-    """0 for a weight of values, 1 for one of their squares."""
+    """Return 0 for a weight of values, 1 for a weight of their squares."""
     return int(2 * term >= weights.shape[1] > 1)
 
 
 @kernel
 def _add(indptr, place, values, weights, moments, group, counts, amount):
-    """Add what every non-zero adds; of one that stands for itself, less what it adds to the mean row."""
+    """Add the contribution of every nonzero to `amount`; without a column, relative to the mean row."""
     terms = counts.shape[1]
     first = max(terms // 2, 1)
     for row in range(counts.shape[0]):
@@ -290,7 +292,7 @@ def _add(indptr, place, values, weights, moments, group, counts, amount):
 
 @kernel
 def _stand_for(indptr, place, group, tells_less, called):
-    """Of each non-zero the one of its row that tells most of the same column."""
+    """Write to `called`, for each nonzero, the most informative nonzero of the same column in its row."""
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
             called[k] = k
@@ -305,7 +307,7 @@ def _stand_for(indptr, place, group, tells_less, called):
 
 @kernel
 def _explain(indptr, place, amount, group, tells_less, base, by, which):
-    """Fill by and which with what moved each row most."""
+    """Fill `which` with the terms that moved each row most, and `by` with their contributions."""
     most, columns = by.shape[0], base.shape[1]
     moved, shown = empty(columns, np.float64), empty(columns, np.int64)
     for row in range(base.shape[0]):

@@ -1,4 +1,4 @@
-"""The table of feature strengths: what is in it, in which order and how much of it, for every face that shows one.
+"""The table of feature strengths: its columns, order and length, for every interface that shows one.
 
 `bayou features`, `bayou.features` and the server's /features call `feature_table`; the report draws the same strengths
 (`outputs.features`). The intercept is a row before all others.
@@ -25,18 +25,18 @@ from bayou.recipe.feature_counts import Uses
 # Orders, and the quantity that each needs; views of the weights, as `Learner.reading` has them.
 ORDERS = {"mean": "mean", "z": "sd", "inclusion": "inclusion", "column": "columns"}
 VIEWS = {"model": "model", "associated": "associated"}
-# Features listed; of each of several classes; and classes, where there is a limit.
+# The most features to list in all, and for each class; and the most classes.
 MAX_FEATURES, MAX_FEATURES_PER_CLASS, MAX_CLASSES = 50, 5, 20
 
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Rows of a table, a cell for each name of `header`; None where there is nothing to say.
+    """Rows of a table with a cell for each name of `header`; None for empty cells.
 
     Attributes:
-        n_seen: how many features, or pairs, the learner has seen; n_listed: how many of them are in the table.
-        n_classes, n_listed_classes: the same of classes; 0 without several classes.
-        strengths: what the table was made of; that of the last class of several, None of pairs.
+        n_seen: number of features, or pairs, that the learner has seen; n_listed: number of them in the table.
+        n_classes, n_listed_classes: the same for classes; 0 unless multiclass.
+        strengths: the strengths behind the table; for multiclass those of the last class, None for pairs.
     """
 
     header: list[str]
@@ -68,12 +68,12 @@ def feature_table(
         top: number of features, or columns, to list; None for all.
         by: the order, one of `ORDERS`. "column" lists columns by spread, each with the features that contribute most.
         view: one of `VIEWS`.
-        per_class: the number of features of each class, where there are several and `class_name` is not given.
-        class_name: of several classes the one to list.
-        max_classes: list the commonest classes only; None for all.
-        selected: all features that the model selected, and no others.
-        pairs: the pairs of features of a bank with pairs.
-        index: whether there is a column for the indices of features.
+        per_class: number of features to list for each class (multiclass without `class_name`).
+        class_name: the only class to list (multiclass).
+        max_classes: the most classes to list, the most frequent ones; None for all.
+        selected: list exactly the features that the model selected.
+        pairs: list the feature pairs of a bank with pairs.
+        index: add a column for the indices of features.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Marginal
@@ -97,7 +97,7 @@ def feature_table(
         raise BadInput(
             f"the class is {class_name}, but this is a {learner.name} model, which does not tell several apart."
         )
-    # What was selected is a model of its own, and adds up as it is.
+    # The selected features are a model of their own, so their weights are not centered.
     strengths = feature_strengths(learner, view=view, uses=Uses() if selected else None)
     if chosen is not None:
         chosen, top = np.flatnonzero(np.isin(strengths.features, chosen)), None
@@ -154,7 +154,7 @@ def _table_of_classes(
 
 
 def _in_order(name: str) -> tuple[float, str]:
-    """Return what classes are sorted by: numbers by size, before all else."""
+    """Return the sort key of a class name: numbers first, by size."""
     try:
         return float(name), name
     except ValueError:
@@ -164,7 +164,7 @@ def _in_order(name: str) -> tuple[float, str]:
 def _rows_of(
     learner: Learner, strengths: FeatureStrengths, by: str, top: int | None, chosen: np.ndarray | None, index: bool
 ) -> tuple[list[str], list[list[Any]]]:
-    """Return the header and the rows of some features, all if `chosen` is None."""
+    """Return the header and the rows of the chosen features, of all if `chosen` is None."""
     if by == "column":
         return ["column", "spread", "values", "feature", "mean", "sd", "seen"], list(_rows_by_column(strengths, top))
     key = strengths.key(by)
@@ -187,7 +187,7 @@ def _rows_of(
 
 
 def _intercept(learner: Learner, strengths: FeatureStrengths) -> dict[str, float]:
-    """Return the row of the intercept, corrected for negatives that were left out of the data."""
+    """Return the cells of the intercept, corrected for downsampled negatives."""
     mean = strengths.intercept
     if learner.record.task != "multiclass":
         mean += learner.score_rule.shift(learner.negative_rate)
@@ -195,7 +195,7 @@ def _intercept(learner: Learner, strengths: FeatureStrengths) -> dict[str, float
 
 
 def _rows_by_column(strengths: FeatureStrengths, top: int | None) -> Iterable[list[Any]]:
-    """Yield a row for each of the features that contribute most to a column, one without a feature if none do."""
+    """Yield a row for each top feature of each column; a column without any gets a row without a feature."""
     columns = strengths.columns()[:top]
     if not columns:
         why = (

@@ -1,22 +1,22 @@
-"""Feature strengths: the weights of a model as people read them, and the order in which they are listed.
+"""Feature strengths: the weights of a model in readable form, and the order in which they are listed.
 
 Weights of a table are known only up to a constant for each column: where every row has one value of `origin`, adding 1
 to the weights of all origins and taking 1 from the intercept changes no score. So for every column that gives each row
 exactly one feature, the mean weight over the rows moves to the intercept:
 
-    w_i -= sum_j u_j w_j        intercept += sum_j u_j w_j        u_j the share of rows with value j, sum_j u_j = 1
+    w_i -= sum_j u_j w_j        intercept += sum_j u_j w_j        u_j the fraction of rows with value j, sum_j u_j = 1
 
-Scores of rows of values that were met stay as they are. Other features (words, numbers, features of svmlight) keep
-their weights, and the intercept shown is the score of the mean row: sum_i w_i E[x_i] is added to it. Variances are
-those of the contrasts, part by part of a mixture (`Reading`), with weights independent within a part:
+Scores of rows with seen values do not change. Other features (words, numbers, features of svmlight) keep their weights,
+and the intercept shown is the score of the mean row: sum_i w_i E[x_i] is added to it. Variances are those of the
+contrasts, for each component of a mixture (`Reading`), with weights independent within a component:
 
     Var(w_i - sum_j u_j w_j) = (1 - u_i)^2 v_i + sum_{j != i} u_j^2 v_j
 
-**What a feature contributes** is the variance over the rows of w x, its part of the score (0 where it is absent): a
+**The contribution of a feature** is the variance over the rows of w x, its part of the score (0 where it is absent): a
 large weight of a rare feature contributes little, and so does that of a feature whose value is always the same. Shares
-are of the sum over features; that features come together does not enter. The spread of a column is the standard
-deviation over the rows of its part of the score. A number's two features, bin and value, or one of them and a slope,
-are added up first (a slope by its mean in a bin). Words of a text count as independent of each other.
+are fractions of the sum over features; correlations between features are ignored. The spread of a column is the
+standard deviation over the rows of its part of the score. A number's two features, bin and value, or one of them and a
+slope, are added up first (a slope by its mean in a bin). Words of a text count as independent of each other.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from bayou.sources.table.dates import names_of_parts
 from bayou.sources.table.features import SLOPE
 from bayou.sources.table.plan_arrays import names_of_bins
 
-# A column gives each row one feature if their uses add up to the rows within this.
+# A column gives each row one feature if their frequencies add up to 1 within this.
 COMPLETE = 0.01
-# The features of a column that are listed, and how many standard deviations from 0 their weights are at least.
+# The most features of a column to list, and the least |mean| / sd of their weights.
 MAX_TOP_FEATURES, MIN_Z = 5, 1.64
 AND = " & "
 
 
 class Family(NamedTuple):
-    """Features of which a row has one, if the family is complete: a column's values, its bins, a cross of columns."""
+    """A column's values, its bins, or a cross of columns. If complete, every row has one of these features."""
 
     column: str
-    kind: str  # "value", "bin", "slope" or a part of a date; of both halves for a cross
+    kind: str  # "value", "bin", "slope" or a part of a date; for a cross, the kinds of its columns
     complete: bool
 
 
 @dataclass(frozen=True)
 class ColumnStrength:
-    """How far a column moves the score; `top_features` are the rows of those that contribute most, the largest first.
+    """Effect of a column on the score; `top_features` are the rows of its strongest features, largest first.
 
     >>> ColumnStrength("month", spread=0.5, features=12, top_features=np.array([3, 7])).spread
     0.5
@@ -71,9 +71,9 @@ class FeatureStrengths:
 
     Attributes:
         sd: None without a posterior; `intercept_sd` is NaN then.
-        inclusion: the probability that each feature is needed; None of a learner that does not say.
-        moments: how often features occurred; None where that was not counted: then nothing is centred.
-        family: the number of each feature's family in `families`, -1 for none.
+        inclusion: probability that each feature is needed; None if the learner has none.
+        moments: frequencies and moments of the features; None if they were not counted: then nothing is centered.
+        family: index of each feature's family in `families`, -1 for none.
 
     >>> import pyarrow as pa
     >>> import bayou
@@ -101,18 +101,18 @@ class FeatureStrengths:
         return len(self.features)
 
     def name(self, row: int, unnamed: str = "") -> str:
-        """Return the name of a feature; of one without a name its index, after the prefix `unnamed`."""
+        """Return the name of a feature, or its index with the prefix `unnamed` if it has none."""
         name = self.names[row]
         return f"{unnamed}{self.features[row]}" if name is None else name
 
     @property
     def centred_columns(self) -> list[str]:
-        """Columns whose weights are centred."""
+        """Columns whose weights are centered."""
         return list(dict.fromkeys(family.column for family in self.families if family.complete))
 
     @property
     def seen(self) -> np.ndarray:
-        """Fraction of the rows that each feature occurred in; 0 where that was not counted."""
+        """Fraction of the rows that each feature occurred in; 0 if that was not counted."""
         return np.zeros(len(self)) if self.moments is None else self.moments.seen
 
     @property
@@ -131,7 +131,7 @@ class FeatureStrengths:
         return variance / total if total > 0 else np.zeros(len(self))
 
     def key(self, by: str) -> np.ndarray | None:
-        """Return what features are ordered by, largest first ("mean", "z", "inclusion", "share"); None if unknown."""
+        """Return the sort keys ("mean", "z", "inclusion", "share"), largest first in lists; None if unavailable."""
         if by == "mean":
             return np.abs(self.mean)
         if by == "z":
@@ -159,7 +159,7 @@ class FeatureStrengths:
         return sorted(found, key=lambda column: -column.spread)
 
     def _joined(self, name: str, own: list[int]) -> float | None:
-        """The variance of a number's two features together; None for other columns."""
+        """Return the variance of a number's two features together; None for other columns."""
         column = _columns(self.recipe).get(name)
         if column is None or self.moments is None:
             return None
@@ -172,7 +172,7 @@ class FeatureStrengths:
             for kind in ("value", "bin")
         )
         of_bin = np.zeros(len(column.edges) + 1)
-        rest = self.moments.seen[bins].copy()  # rows whose number is not whole, or missing
+        rest = self.moments.seen[bins].copy()  # rows whose number is not an integer, or missing
         place = {self.names[i]: n for n, i in enumerate(bins.tolist())}
         texts = names_of_bins(column)
         for k, text in enumerate(texts):
@@ -188,7 +188,7 @@ class FeatureStrengths:
         return _variance(parts, shares)
 
     def _with_slope(self, column: Column, own: list[int]) -> float:
-        """The variance of a number's slope and its bins or values together."""
+        """Return the variance of a number's slope and its bins or values together."""
         assert self.moments is not None
         of_kind = {self.families[k].kind: k for k in own}
         slope = np.flatnonzero(self.family == of_kind.get("slope", -2))
@@ -207,19 +207,22 @@ class FeatureStrengths:
 
 
 def z_scores(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """Return how many standard deviations each weight is away from 0; 0 where the sd is."""
+    """Return |mean| / sd of each weight; 0 where the sd is 0."""
     return np.divide(np.abs(mean), sd, out=np.zeros_like(mean), where=sd > 0)
 
 
 def top_rows(key: np.ndarray, n: int) -> np.ndarray:
-    """Return where the n largest stand, in order, the first of equal ones first; only the candidates are sorted."""
+    """Return the positions of the n largest values in descending order, ties in order of position.
+
+    Only the candidates are sorted, not the whole array.
+    """
     last, key = len(key) - n, np.where(np.isnan(key), -np.inf, key)
     candidates = np.flatnonzero(key >= np.partition(key, last)[last]) if 0 < last < len(key) else np.arange(len(key))
     return candidates[np.argsort(-key[candidates], kind="stable")[:n]]
 
 
 def top_positive(key: np.ndarray, n: int) -> np.ndarray:
-    """Return where the n largest values above 0 stand, in order."""
+    """Return the positions of the n largest values above 0, in descending order."""
     rows = top_rows(key, n)
     return rows[key[rows] > 0]
 
@@ -239,9 +242,9 @@ def feature_strengths(
     names: Any = None,
     uses: Uses | None = None,
 ) -> FeatureStrengths:
-    """Return the strengths of the features that a learner has seen; recipe, names and uses are its own if not given.
+    """Return the strengths of the features that a learner has seen; recipe, names and uses default to its own.
 
-    `view` is "model", or of a bank "associated": see `Learner.reading`.
+    `view` is "model", or for a bank "associated": see `Learner.reading`.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Marginal
@@ -262,7 +265,7 @@ def feature_strengths(
 
 
 class SeenFeatures(NamedTuple):
-    """The features that a learner has seen, whatever their weights: names, counts and families."""
+    """The features that a learner has seen, regardless of their weights: names, counts and families."""
 
     features: np.ndarray
     names: list[str | None]
@@ -273,14 +276,14 @@ class SeenFeatures(NamedTuple):
 
     @property
     def squares(self) -> np.ndarray | None:
-        """Mean squares of their values over the rows."""
+        """Mean squares of the feature values over the rows; None if not counted."""
         return None if self.moments is None else self.moments.square
 
 
 def seen_features(
     learner: Learner, *, recipe: Recipe | None = None, names: Any = None, uses: Uses | None = None
 ) -> SeenFeatures:
-    """Return the features that a learner has seen; recipe, names and uses are its own if not given."""
+    """Return the features that a learner has seen; recipe, names and uses default to its own."""
     extras = learner.extras
     recipe, names = recipe or extras.recipe, names or extras.names
     uses = extras.uses if uses is None else uses
@@ -291,12 +294,12 @@ def seen_features(
 
 
 def strengths_of(frame: SeenFeatures, reading: Reading, zeros: bool = True) -> FeatureStrengths:
-    """Return the strengths of a reading. `zeros`: weights of exactly 0 were left out on purpose, and stay 0."""
+    """Return the strengths of a reading. With `zeros`, weights of exactly 0 are deliberate and stay 0."""
     moments, family = frame.moments, frame.family
     families = _completed(frame, reading.mean if zeros else None)
     shares = np.zeros(len(frame.features)) if moments is None else moments.mean
     centred = np.where(_of_complete(family, families), family, -1)
-    alone = not any(one.complete for one in families)  # then there is nothing to centre
+    alone = not any(one.complete for one in families)  # nothing to center
 
     def shown(mean: np.ndarray, intercept: float) -> tuple[np.ndarray, float]:
         centred_mean = mean if alone else mean - _means(mean, shares, centred)
@@ -314,7 +317,7 @@ def strengths_of(frame: SeenFeatures, reading: Reading, zeros: bool = True) -> F
             others = _sums(shares**2 * own, centred)
             own = np.where(centred >= 0, (1.0 - 2.0 * shares) * own + others, own)
         first, intercept_first = first + share * away, intercept_first + share * intercept_away
-        np.square(away, out=away)  # in place, here and below: of millions of features, new memory takes longest
+        np.square(away, out=away)  # in place, here and below: with millions of features, allocation dominates
         away += own
         away *= share
         variance += away
@@ -329,12 +332,12 @@ def strengths_of(frame: SeenFeatures, reading: Reading, zeros: bool = True) -> F
 
 
 def _sums(values: np.ndarray, family: np.ndarray) -> np.ndarray:
-    """The sum over each feature's family; 0 for those of none."""
+    """Return the sum over each feature's family; 0 for features without one."""
     return np.append(np.bincount(family + 1, values, minlength=1)[1:], 0.0)[family]
 
 
 def _means(mean: np.ndarray, shares: np.ndarray, family: np.ndarray) -> np.ndarray:
-    """The mean weight of each feature's family."""
+    """Return the mean weight of each feature's family."""
     sums = _sums(shares, family)
     return _sums(shares * mean, family) / np.where(sums > 0, sums, 1.0)
 
@@ -343,11 +346,11 @@ def _of_complete(family: np.ndarray, families: Sequence[Family]) -> np.ndarray:
     return np.array([*(one.complete for one in families), False])[family]
 
 
-# --- which column a feature is of -------------------------------------------------------------------------------------
+# --- columns of features ---------------------------------------------------------------------------------------------
 
 
 def _families(names: Sequence[str | None], recipe: Recipe | None) -> tuple[np.ndarray, list[tuple[str, str]]]:
-    """The family of each feature by its name."""
+    """Return the index of each feature's family (-1 for none), found by its name, and the families."""
     found: dict[tuple[str, str], int] = {}
     family = np.full(len(names), -1)
     if recipe is not None and recipe.kind != "svmlight":
@@ -360,11 +363,11 @@ def _families(names: Sequence[str | None], recipe: Recipe | None) -> tuple[np.nd
 
 
 def _completed(frame: SeenFeatures, mean: np.ndarray | None) -> list[Family]:
-    """Which families are complete: a row has one feature of them, of value 1, and none of their weights is 0."""
+    """Return the families; complete ones have one feature of value 1 in each row, and no weight of 0."""
     moments, family, size = frame.moments, frame.family, len(frame.families)
     if moments is None or not size:
         return [Family(*key, False) for key in frame.families]
-    # Squares alone would not tell: a standardised number has a mean square of 1, too.
+    # Squares alone are not enough: a standardized number also has a mean square of 1.
     odd = np.abs(moments.square - moments.seen) + np.abs(moments.mean - moments.seen)
     odd = odd + (0.0 if mean is None else mean == 0.0)
     seen, odd = (np.bincount(family + 1, sums, minlength=size + 1)[1:] for sums in (moments.seen, odd))
@@ -377,7 +380,7 @@ def _columns(recipe: Recipe | None) -> dict[str, Column]:
 
 
 def _family_of(name: str, recipe: Recipe, known: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
-    """(column, kind); of VW text the namespace stands for the column."""
+    """Return (column, kind) of a feature name, None if unknown; for VW text, the namespace is the column."""
     for count in sorted({*map(len, recipe.cross), *map(len, recipe.interactions)}) if AND in name else ():
         parts = [_family_of_one(part, recipe, known) for part in name.split(AND, count - 1)]
         if len(parts) == count and all(parts):
@@ -391,7 +394,7 @@ def _family_of_one(name: str, recipe: Recipe, known: dict[str, tuple[str, str]])
         namespace, mark, _ = name.partition("^")
         return (namespace, "value") if mark else None
     at = name.find("=")
-    while name not in known and at >= 0:  # a column's name may have such a sign, too
+    while name not in known and at >= 0:  # a column's name may contain this sign, too
         if name[:at] in known and known[name[:at]][0] == name[:at]:
             return name[:at], "value"
         at = name.find("=", at + 1)
@@ -399,7 +402,7 @@ def _family_of_one(name: str, recipe: Recipe, known: dict[str, tuple[str, str]])
 
 
 def _known(columns: dict[str, Column]) -> dict[str, tuple[str, str]]:
-    """The families of columns themselves, of their bins, and of a missing number, which is one of the bins."""
+    """Return the families by feature name: columns, date parts, bins, and missing numbers (a bin)."""
     known = {name: (name, "slope" if column.knots else "value") for name, column in columns.items()}
     for name, column in columns.items():
         for part in column.parts:

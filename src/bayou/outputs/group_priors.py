@@ -8,12 +8,12 @@ from bayou.recipe.groups import columns_by_group
 
 
 class GroupPrior(NamedTuple):
-    """Learned prior of a group's weights: their standard deviation before any one of them is known."""
+    """Learned prior of a group's weights: the standard deviation of a weight that has not been learned yet."""
 
     group: int
-    column: str | None  # where the recipe names columns
+    column: str | None  # None if the recipe names no columns
     sd: float
-    features: int  # that were met
+    features: int  # number of features seen
 
     @property
     def name(self) -> str:
@@ -21,7 +21,7 @@ class GroupPrior(NamedTuple):
 
 
 def group_priors(learner: Any) -> list[GroupPrior]:
-    """Return the prior of each group, the largest first; none of a learner that does not learn them.
+    """Return the prior of each group, largest first; empty for learners without learned priors.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Bank

@@ -1,4 +1,4 @@
-"""Strengths of pairs of features: the weights of a bank's lane of crosses, in units of the log-odds."""
+"""Strengths of feature pairs: the weights of a bank's lane of crosses, in units of the log-odds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayou.outputs.features import AND, top_rows, z_scores
 
 
 class PairStrengths(NamedTuple):
-    """The pairs that a bank has seen, and their weights: changes of the log-odds where both features come together.
+    """The pairs that a bank has seen, and their weights: changes of the log-odds where both features occur.
 
     >>> from bayou import Batch
     >>> bank = Bank(n_features=4, pairs="crosses")
@@ -24,7 +24,7 @@ class PairStrengths(NamedTuple):
     """
 
     features: np.ndarray  # (pairs, 2)
-    names: list[str | None]  # of the features met in pairs, `of` says which
+    names: list[str | None]  # names of the distinct features in pairs, indexed by `of`
     of: np.ndarray  # (pairs, 2)
     mean: np.ndarray
     sd: np.ndarray
@@ -35,19 +35,19 @@ class PairStrengths(NamedTuple):
         return AND.join(known)
 
     def top(self, n: int | None, by: str = "mean") -> list[int]:
-        """Return the pairs of the n largest weights, or, by "z", of the largest mean / sd; n None for all."""
+        """Return the pairs with the n largest absolute weights or, by "z", |mean| / sd; all if n is None."""
         key = z_scores(self.mean, self.sd) if by == "z" else np.abs(self.mean)
         rows: list[int] = top_rows(key, len(key) if n is None else n).tolist()
         return rows
 
 
 def has_pairs(learner: Any) -> bool:
-    """Return whether a learner has a lane of crosses that still takes part in its predictions."""
+    """Return whether a learner has a lane of crosses that is still used in predictions."""
     return isinstance(learner, Bank) and learner.has_live_pairs
 
 
 def pair_strengths(learner: Learner) -> PairStrengths:
-    """Return those of a bank with pairs, in the order of their features; none of any other learner."""
+    """Return the pair strengths of a bank, in the order of their features; empty for other learners."""
     pairs = learner.pair_weights() if isinstance(learner, Bank) else None
     if pairs is None:
         nothing = np.empty(0)

@@ -1,8 +1,8 @@
-"""The features that a sparse model selected as a small plain text, for a system that knows nothing of bayou.
+"""Export of a sparse model's selected features as plain text, for use without bayou.
 
     P(y = 1) = F(intercept + sum of weight * value over the features listed),  F = Phi (link "probit") or S ("logistic")
 
-A .json file says all of it; a .csv file has a row per feature, the first of which is the intercept.
+A .json file is complete; a .csv file has one row per feature, after a first row for the intercept.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def selected_features(learner: Any) -> np.ndarray:
 
 
 def plain_model(learner: Learner, name_of: NameOf | None = None) -> dict[str, Any]:
-    """The selected features of a learner that selects, with their weights, as JSON can say it.
+    """Return the selected features of a sparse learner and their weights as a JSON-compatible dict.
 
-    `name_of` gives the names of some features, None for a feature without one; those have their numbers. Where only a
-    share of the negatives was learned from (`Learner.negative_rate`), odds are that many times too high: the logistic
-    intercept allows for that, and a probit model says it, for odds * negative_rate to be used.
+    `name_of` returns the names of features, None for unnamed ones, which appear by index. If only a fraction of the
+    negatives was learned (`Learner.negative_rate`), the odds are too high by the factor 1 / negative_rate: the logistic
+    intercept is corrected for it, and a probit model has an entry `negative_rate` to multiply the odds by.
 
     >>> from bayou import Batch
     >>> from bayou.learners import FTRL

@@ -1,4 +1,4 @@
-"""Files of predictions, written as they come, in another thread: CSV and Parquet."""
+"""Writers of prediction files (CSV and Parquet), which work in a thread of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAG = "tag"
 
 
 class Part(NamedTuple):
-    """Predictions of some examples, the examples' tags, the columns of the data that are kept beside, and why."""
+    """Predictions of some examples, with their tags, the kept columns of the data, and explanations."""
 
     rows: PredictionRows
     tags: Sequence[str] | None = None
@@ -31,18 +31,18 @@ class Part(NamedTuple):
         return int(self.rows.numbers.shape[1])
 
     def texts(self) -> list[Sequence[str]]:
-        """Columns of text that stand before the numbers."""
+        """Return the text columns that precede the numbers."""
         kept = [] if self.kept is None else [_as_text(column) for column in self.kept.columns]
         return [*kept, *([] if self.rows.classes is None else [self.rows.classes])]
 
     def texts_behind(self, tags: bool | None) -> list[Sequence[str]]:
-        """Columns that stand behind the numbers, as text."""
+        """Return the columns that follow the numbers, as text."""
         why = [] if self.explained is None else self.explained.columns()
         texts = [[f"{x:.9g}" for x in column] if isinstance(column, np.ndarray) else column for column in why]
         return [*texts, *([self.tags or [""] * len(self)] if tags else [])]
 
     def table(self, columns: Sequence[str], tags: bool) -> pa.Table:
-        """All of it as a table; `columns` are the names of what was predicted."""
+        """Return everything as an Arrow table; `columns` are the names of the predicted columns."""
         import pyarrow as pa
 
         found = {} if self.kept is None else dict(zip(self.kept.column_names, self.kept.columns, strict=True))
@@ -56,18 +56,18 @@ class Part(NamedTuple):
 
 
 class Table:
-    """Rows of predictions. The first ones decide whether there is a column for tags, if nothing was said.
+    """Base class of the writers. If `tags` is None, the first rows decide whether there is a column for tags.
 
     with Csv(file, columns, None) as table:
         for part in parts:
             table.write(part)
         table.end()
 
-    What is written becomes bytes in a thread of its own, in order; what fails there is raised by a later `write`, or by
-    `end`. Behind the `with` nobody writes to the file any more.
+    Rows are encoded and written in a thread of their own, in order; an error there is raised by a later `write`, or by
+    `end`. After the `with` block the thread no longer writes to the file.
     """
 
-    AHEAD = 3  # parts that wait to be written
+    AHEAD = 3  # the most parts waiting to be written
 
     def __init__(self, file: Any, columns: Sequence[str], tags: bool | None, keep: Sequence[str] = ()) -> None:
         self._file, self._tags = file, tags
@@ -109,7 +109,7 @@ class Table:
 
 
 class Csv(Table):
-    """Numbers with nine significant digits."""
+    """Writer of CSV, with nine significant digits."""
 
     _begun = False
 
@@ -127,7 +127,7 @@ class Csv(Table):
 
 
 class Parquet(Table):
-    """Some hundred thousand rows are collected, then written: enough to compress well, few enough for any memory."""
+    """Writer of Parquet, in row groups of at least ROWS rows: enough to compress well, few enough for any memory."""
 
     ROWS = 1 << 18
 
@@ -147,7 +147,7 @@ class Parquet(Table):
 
         whole = pa.concat_tables(self._group, promote_options="permissive") if self._group else self._nothing()
         if self._writer is None:
-            # Hardly any number comes twice: a dictionary of them would be work for nothing.
+            # Numbers hardly ever repeat, so a dictionary of them would not pay.
             texts = [field.name for field in whole.schema if not pa.types.is_floating(field.type)]
             self._writer = pq.ParquetWriter(self._file, whole.schema, use_dictionary=texts or False)
         self._writer.write_table(whole.cast(self._writer.schema))
@@ -173,7 +173,7 @@ def _as_text(column: pa.ChunkedArray) -> list[str]:
 
 
 def empty_table(names: Sequence[str], keep: Sequence[str] = ()) -> pa.Table:
-    """Of no rows at all, whose columns have their names still."""
+    """Return a table with these columns and no rows."""
     import pyarrow as pa
 
     texts = {*keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}

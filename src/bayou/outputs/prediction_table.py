@@ -1,8 +1,8 @@
-"""Columns of predictions: which there are, what they mean, and their values.
+"""Columns of predictions: their names, meaning and values.
 
-Files and tables have the columns whose `in_tables` is set, the server's responses those whose `in_responses` is. A
-column is added in `COLUMNS`; all faces and the server's description of itself follow. Of several classes, columns are
-about the most probable one; in tables its name stands before them, and the probabilities of all behind them.
+Files and tables have the columns whose `in_tables` is set, the server's responses those whose `in_responses` is. To add
+a column, add it to `COLUMNS`: all interfaces and the server's API description follow. For multiclass models, columns
+describe the most probable class; tables have its name before them, and the probabilities of all classes after them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ALL = ("binary", "multiclass", "regression")
 
 
 class PredictionColumn(NamedTuple):
-    """A column of numbers: for which tasks, its values, whether it needs a posterior, and where it stands."""
+    """A column of numbers: its tasks, its values, whether it needs a posterior, and where it appears."""
 
     name: str
     tasks: Sequence[str]
@@ -28,7 +28,7 @@ class PredictionColumn(NamedTuple):
     needs_posterior: bool = False
     in_tables: bool = True
     in_responses: bool = True
-    description: str = ""  # in the server's own description
+    description: str = ""  # in the server's API description
 
 
 _CLASSES, _ONE, _ALL = ("binary", "multiclass"), ("binary", "regression"), ("binary", "multiclass", "regression")
@@ -57,14 +57,14 @@ COLUMNS = (
 
 
 class PredictionRows(NamedTuple):
-    """Predictions of some examples: a row of numbers for each column, and of several classes the names of the best."""
+    """Predictions of some examples: a row of numbers for each column; if multiclass, the most probable classes."""
 
     numbers: np.ndarray
     classes: Sequence[str] | None = None
 
 
 def number_columns(learner: Any, in_tables: bool = True) -> list[PredictionColumn]:
-    """Return the columns of numbers that a learner's predictions have, in tables or in responses."""
+    """Return the numeric columns of a learner's predictions, in tables or in responses."""
     return [
         column
         for column in COLUMNS
@@ -75,7 +75,7 @@ def number_columns(learner: Any, in_tables: bool = True) -> list[PredictionColum
 
 
 def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]:
-    """Return the names of the columns of a table. The first is text where there are several classes."""
+    """Return the names of the columns of a table. The first is text for multiclass models."""
     task = learner.record.task
     if quantiles and (task != "regression" or not learner.posterior):
         raise BadInput(f"{option('quantiles')} are of numbers with an interval, which {learner.name} does not predict.")
@@ -86,14 +86,14 @@ def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]
 
 
 def column_values(learner: Any, prediction: Any, interval: Any, in_tables: bool = True) -> dict[str, np.ndarray]:
-    """Return the values of a learner's columns of numbers; of several classes `prediction` is a `BestClass`."""
+    """Return the values of a learner's numeric columns; for multiclass models `prediction` is a `BestClass`."""
     return {column.name: column.values(prediction, interval) for column in number_columns(learner, in_tables)}
 
 
 def prediction_table(
     learner: Any, predicted: Any, level: float = 0.95, quantiles: Sequence[float] = ()
 ) -> PredictionRows:
-    """Return the columns of `columns_of(learner)`, with a number for each example.
+    """Return the columns of `columns_of(learner, quantiles)`, with a value for each example.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Marginal

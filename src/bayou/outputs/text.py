@@ -1,4 +1,4 @@
-"""Writing text: batches as svmlight, columns of numbers as CSV or JSON, into files that are whole or not there at all.
+"""Text output: batches as svmlight, columns of numbers as CSV or JSON, written to files atomically.
 
 with output("data.svm.gz") as file:
     for batch in batches:
@@ -29,7 +29,7 @@ from bayou.kernels.scan import address_of, byte_at, word_at
 from bayou.kernels.shortest import LONGEST_SHORTEST, put_shortest
 
 STANDARD_OUTPUT = "-"
-# Beyond this gzip takes more time than making the text, for a few per cent.
+# Higher levels take longer than making the text, for a few per cent.
 _GZIP_LEVEL = 3
 _COLON, _COMMA, _NEWLINE, _BLANK, _MINUS, _ZERO, _ONE, _CLOSE = b":,\n -01}"
 _LONGEST_INDEX = 10
@@ -37,7 +37,7 @@ _LONGEST_INDEX = 10
 
 @contextlib.contextmanager
 def output(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """A binary file to write to: "-" is standard output, .gz and .zst are compressed; whole or not at all."""
+    """Open a binary file for atomic writing: "-" is standard output, .gz and .zst are compressed."""
     if str(path) == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -51,9 +51,9 @@ def output(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _compressed(path: str | os.PathLike[str], name: str) -> Iterator[Any]:
-    with open(path, "wb") as raw:  # buffered: a disk that takes only a part is an error there, and none without
+    with open(path, "wb") as raw:  # buffered, so that a partial write to a full disk raises an error
         if name.endswith(".gz"):
-            # Without a time and a name in it, so that the same examples make the same file.
+            # Without a time stamp and a name, so that the same examples give the same file.
             with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
                 yield file
         elif name.endswith(".zst"):
@@ -66,7 +66,7 @@ def _compressed(path: str | os.PathLike[str], name: str) -> Iterator[Any]:
 
 
 def svmlight(batch: Batch) -> np.ndarray:
-    """The batch as svmlight text, bytes. Reading it back gives the same features, values as float32, and labels.
+    """Return the batch as svmlight text. Reading it back gives the same features, values (as float32) and labels.
 
     >>> svmlight(Batch.from_rows([{3: 1.0, 7: -0.25}, {}], labels=[1, -1])).tobytes()
     b'1 3:1 7:-0.25\\n-1\\n'
@@ -108,7 +108,7 @@ def _svmlight(indptr, indices, values, labels, ones, out):
 
 
 def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a small table as CSV, None as an empty cell; floats that are not text yet have all their digits."""
+    """Write a small table as CSV, None as an empty cell, floats with all their digits."""
     text = io.StringIO()
     writer = csv_of_python.writer(text, lineterminator="\n")
     writer.writerow(names)
@@ -118,13 +118,13 @@ def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable
 
 
 def write_json(path: str | os.PathLike[str], plain: Any) -> None:
-    """Write what JSON can say."""
+    """Write a JSON-compatible object."""
     with output(path) as file:
         file.write((json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def header(names: Sequence[str]) -> bytes:
-    """The first line of CSV.
+    """Return the header line of a CSV file.
 
     >>> header(["mean", "P(a, b)"])
     b'mean,"P(a, b)"\\n'
@@ -133,7 +133,7 @@ def header(names: Sequence[str]) -> bytes:
 
 
 def fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
-    """Rows of some columns of text, as they stand in CSV; None of no column.
+    """Return the rows of text columns as CSV cells, quoted and joined; None without columns.
 
     >>> fragments([["a", "b, c"], ["1", "2"]])
     ['a,1', '"b, c",2']
@@ -145,7 +145,7 @@ def fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
 
 
 def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[str] | None = None) -> np.ndarray:
-    """Rows of CSV, bytes: columns[c, row] with nine significant digits; `fragments` at the end or beginning of each.
+    """Return CSV rows: columns[c, row] with nine significant digits, and `fragments` at the end or start of each row.
 
     >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), fragments([["a", "b, c"]])).tobytes()
     b'0.5,1e-9,a\\n0.333333333,-2,"b, c"\\n'
@@ -162,7 +162,7 @@ def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[
 
 
 def _places(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
-    """(bytes, where each text starts in them, where it stops)."""
+    """Return the concatenated bytes of the texts, and where each text starts and stops in them."""
     joined = "\n".join(texts).encode()
     marks = np.flatnonzero(np.frombuffer(joined, np.uint8) == _NEWLINE)
     if len(marks) == len(texts) - 1:
@@ -173,7 +173,7 @@ def _places(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
 
 
 def _plain(joined: str, lines: int) -> bool:
-    """Whether none of the texts of these lines holds what would end a cell."""
+    """Return whether none of these lines contains a character that needs quoting in CSV."""
     return joined.count("\n") == lines - 1 and not any(mark in joined for mark in ',"\r')
 
 
@@ -209,7 +209,7 @@ def _csv(columns, first, first_starts, first_stops, last, starts, stops, out):
 
 
 def json_objects(columns: Mapping[str, np.ndarray]) -> bytes:
-    """Rows as JSON objects with a comma between them: numbers that read back as themselves, in the fewest digits.
+    """Return rows as comma-separated JSON objects, with the shortest digits that read back as the same numbers.
 
     >>> json_objects({"mean": np.array([0.5, 1 / 3]), "sd": np.array([1e-9, np.nan])})
     b'{"mean":0.5,"sd":1e-9},{"mean":0.3333333333333333,"sd":null}'
@@ -224,7 +224,7 @@ def json_objects(columns: Mapping[str, np.ndarray]) -> bytes:
 
 @lru_cache(16)
 def _json_heads(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """(what stands before each number of an object, where each of these ends)."""
+    """Return the text before each number of an object, concatenated, and where each piece ends."""
     heads = [f"{',' if k else '{'}{json.dumps(name)}:".encode() for k, name in enumerate(names)]
     return np.frombuffer(b"".join(heads) + bytes(WASTE), np.uint8), np.cumsum([len(head) for head in heads])
 
@@ -237,7 +237,7 @@ def _json_objects(heads, ends, numbers, out):
         place = 0
         for column in range(numbers.shape[0]):
             stop = ends[column]
-            for k in range(place, stop, 8):  # some bytes too many, which will be overwritten
+            for k in range(place, stop, 8):  # copies some bytes too many, which are overwritten
                 put_word(at + k - place, word_at(source + k))
             at = put_shortest(at + stop - place, numbers[column, row])
             place = stop

@@ -1,9 +1,9 @@
-"""Learning in shards: when data outgrow one process, or one machine.
+"""Learning in shards, for data that outgrow one process or one machine.
 
-Some workers learn a shard of the rows each, all from one base; what each has gained adds up, and makes the next base.
-No engine is in here: these functions run in processes (`bayou train --processes`), in Spark (`bayou.spark`), in Ray or
-Dask, and one after another in a plain loop, with the same bits. The first two and the loop are drivers (`driver`): they
-say where shards are learned, and share all else.
+Several workers learn a shard of the rows each, all from one base; their gains are added up and make the next base. This
+package contains no engine: its functions run in processes (`bayou train --processes`), in Spark (`bayou.spark`), in Ray
+or Dask, and in a plain loop, with bitwise equal results. The first two and the loop are drivers (`driver`): they decide
+where shards are learned, and share everything else.
 
     base = Bank(n_features=2**18)
     base.learn(first_rows)                                              # in sequence, at least 5,000 rows
@@ -11,17 +11,17 @@ say where shards are learned, and share all else.
     rounds.apply(base, rounds.add(gains), weight=16)
     base.recombine(held_out)                                            # rows that no shard has learned
 
-**Weights.** With K shards each learns its rows with weight K, as if all rows were like its own, and its gain counts
-for 1/K: a mean of the shards' posteriors (`core.gains`). Sums of what shards learn with weight 1 count corrections
-that all of them make K times.
+**Weights.** With K shards, each learns its rows with weight K, as if all rows were like its own, and its gain counts
+for 1/K: a mean of the shards' posteriors (`core.gains`). Adding up gains of rows with weight 1 instead would count
+corrections that all shards make K times.
 
-**Doubling** (`plan`). The base comes from the first rows, in sequence; then each round is as large as all before it. A
-further pass lets what is known count half (`discount`) and each row half again.
+**Doubling** (`plan`). The base learns the first rows in sequence; then each round is as large as all before it. In a
+further pass, everything learned before counts half (`discount`), and so does each row.
 
-**Bits.** A gain is a function of base, rows, weight and number of the task; gains are added in the order of tasks'
-numbers. So retries, copies and the order of arrival change nothing.
+**Reproducibility.** A gain is a function of the base, the rows, their weight and the task's number; gains are added in
+the order of the task numbers. So retries, copies and the order of arrival do not change the result.
 
-A gain is an Arrow table with a row for each block of BLOCK features that the shard has met, and one row, of block -1,
+A gain is an Arrow table with a row for each block of BLOCK features that the shard has seen, and one row, of block -1,
 for everything else.
 """
 

@@ -1,4 +1,4 @@
-"""Drivers: where the shards of a round are learned. All else about a round is the same everywhere."""
+"""Drivers, which decide where the shards of a round are learned. Everything else about a round is shared."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from bayou.rounds.shard import learn_shard
 
 
 class Driver(ABC):
-    """Learns rounds; a subclass says where their shards are learned, and what it takes for rows."""
+    """Base class of drivers; a subclass defines where shards are learned, and the type of `rows`."""
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
 
     def learn_round(self, rows: Any, shards: int, is_repeated: bool = False) -> None:
-        """Learn rows over so many shards: one in sequence, several each with as much weight as all of them.
+        """Learn rows in this many shards: one in sequence, several in parallel with the number of shards as weight.
 
-        In a further pass, `is_repeated`, what is known counts half, and each row half again.
+        In a further pass, `is_repeated`, everything learned before counts half, and so does each row.
         """
         weight = float(shards)
         if is_repeated:
@@ -41,14 +41,14 @@ class Driver(ABC):
 
     @abstractmethod
     def _sum_gains(self, rows: Any, shards: int, weight: float) -> pa.Table:
-        """Return the sum of what shards of the rows gain over the learner."""
+        """Return the sum of the gains of the rows' shards over the learner."""
 
     def _join(self, summed: pa.Table, shards: int) -> None:
         apply(self.learner, summed, shards)
 
 
 class LoopDriver(Driver):
-    """Learns shards one after another, here. Rows are a sequence of batches, or of iterables of them, a shard each.
+    """Driver that learns shards one after another in this process. Rows: a batch, or an iterable of them, per shard.
 
     >>> from bayou.learners import Bank
     >>> driver = LoopDriver(Bank(n_features=10))
@@ -74,12 +74,12 @@ def _batches(part: Batch | Iterable[Batch]) -> Iterable[Batch]:
 def learn_held_out(
     learner: Learner, held: Iterable[Batch], on_told: Callable[[Batch, np.ndarray], object] | None = None
 ) -> None:
-    """Learn the rows that were held out, in the end; a bank learns from them how to combine its lanes, afresh.
+    """Learn the held-out rows after the last round; a bank relearns from them how to combine its lanes.
 
     Args:
-        learner: has learned its rounds.
+        learner: a learner that has learned all rounds.
         held: batches that no shard has learned.
-        on_told: called with each batch and P(y = 1) of its rows, from before they were learned.
+        on_told: called with each batch and P(y = 1) of its rows, predicted before they were learned.
     """
     if hasattr(learner, "recombine"):
         learner.recombine(held, on_told, learn=True)

@@ -1,10 +1,10 @@
-"""A pass over data in several parts at once, for learners whose merge is exact.
+"""Passes over several shards in parallel, for learners whose merge is exact.
 
-Every part is gathered by a copy of the learner, and the copies are merged: what comes out is, to rounding, what one
-learner makes of all parts one after another.
+Each shard is learned by a copy of the learner, and the copies are merged. Up to rounding, the result is that of one
+learner that learns all shards one after another.
 
-    one_pass    parts in memory, a thread each (kernels run without Python's lock)
-    train       files, a process each: parsing runs side by side as well
+    one_pass    shards in memory, one thread each (kernels release the GIL)
+    train       files, one process each, so that parsing runs in parallel as well
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Learner = TypeVar("_Learner", bound=Learner)
 
 
 def one_pass(learner: Learner, shards: Sequence[Iterable[Batch]]) -> bool:
-    """One pass over all shards, then `end_pass`; what that says: whether the learner has converged.
+    """Learn one pass over all shards, call `end_pass`, and return whether the learner has converged.
 
     >>> from bayou import simulate
     >>> from bayou.learners import Lasso
@@ -51,16 +51,16 @@ def train(
     after_pass: Callable[[_Learner], Any] = lambda learner: None,
     **options: Any,
 ) -> bool:
-    """Passes over files until the learner has converged; whether it has.
+    """Learn passes over files until the learner has converged, and return whether it has.
 
     Args:
-        learner: learns in place; its record must say that it merges exactly.
+        learner: updated in place; its merge must be exact (`Record.merge`).
         files: one list of files for each process. They are read with the learner's own recipe if it has one.
-        passes: how many, at most.
+        passes: the maximal number of passes.
         after_pass: called with the learner after each pass.
-        options: for `bayou.sources.open`; the same for all.
+        options: options for `bayou.sources.open`, the same for all files.
 
-    Each process is a fresh interpreter, so a script calls this under `if __name__ == "__main__":`.
+    Each process is a fresh interpreter, so scripts must call this under `if __name__ == "__main__":`.
 
     >>> from bayou.learners import Lasso
     >>> learner = Lasso(1 << 20, algorithm="reduced", penalty=10.0)

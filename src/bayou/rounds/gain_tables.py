@@ -1,7 +1,7 @@
-"""Gains, and sums of them, as Arrow tables: a row for each block of BLOCK features, one of block -1 for all else.
+"""Gains and their sums as Arrow tables: a row for each block of BLOCK features, one of block -1 for everything else.
 
-Numbers go from NumPy to Arrow and back by their buffers: Arrow's own ways load pandas first, where there is one, which
-takes longer than all else that a process loads to learn a shard.
+Numbers are converted between NumPy and Arrow through their buffers: Arrow's own conversions import pandas if it is
+installed, which takes longer than everything else that a process loads to learn a shard.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bayou.core.errors import BadInput
 
-# Features of a block.
+# Number of features in a block.
 BLOCK = 1 << 12
 APART = -1
 
@@ -21,10 +21,10 @@ GAIN = pa.schema(
     [
         ("block", pa.int32()),
         ("task", pa.int32()),
-        ("places", pa.list_(pa.uint16())),  # within the block; none for what is apart
-        ("numbers", pa.list_(pa.float32())),  # of each place, one after another
+        ("places", pa.list_(pa.uint16())),  # indices within the block; empty in the row of block -1
+        ("numbers", pa.list_(pa.float32())),  # values of each place, concatenated
         ("apart", pa.list_(pa.float64())),
-        ("named", pa.list_(pa.uint16())),  # places whose names the base did not know
+        ("named", pa.list_(pa.uint16())),  # places whose names the base lacks
         ("names", pa.list_(pa.large_binary())),
     ]
 )
@@ -32,7 +32,7 @@ SUM = pa.schema(
     [
         ("block", pa.int32()),
         ("places", pa.list_(pa.uint16())),
-        ("met", pa.list_(pa.int32())),  # how many tasks have met each place
+        ("met", pa.list_(pa.int32())),  # number of tasks that have seen each place
         ("numbers", pa.list_(pa.float64())),
         ("apart", pa.list_(pa.float64())),
         ("named", pa.list_(pa.uint16())),
@@ -42,7 +42,7 @@ SUM = pa.schema(
 
 
 def checked(what: str, table: Any, schema: pa.Schema) -> pa.Table:
-    """A table that somebody gave, if it is one of these."""
+    """Return the table cast to the schema. Raise BadInput if its columns are others; `what` names the kind of table."""
     if not isinstance(table, pa.Table | pa.RecordBatch) or table.schema.names != schema.names:
         raise BadInput(f"this is no {what} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
@@ -59,7 +59,7 @@ def table_of(
     named: np.ndarray,
     names: list[bytes | None],
 ) -> pa.Table:
-    """Rows of these blocks, and one before them for what is apart, if anything is; `numbers` are of each feature."""
+    """Return a table with a row per block, after one for `apart` if not empty; `numbers` has values per feature."""
     first = len(apart) > 0
     blocks = np.concatenate([[APART], blocks]) if first else blocks
     edges = np.append(blocks, blocks[-1] + 1 if len(blocks) else 0) * BLOCK
@@ -82,7 +82,7 @@ def table_of(
 
 
 def in_order(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Some rows, by their blocks."""
+    """Return some rows of a table, sorted by block."""
     rows = rows[np.argsort(to_numpy(table["block"])[rows])]
     if len(rows) and (np.diff(rows) == 1).all():
         return table.slice(rows[0], len(rows))
@@ -90,19 +90,19 @@ def in_order(table: pa.Table, rows: np.ndarray) -> pa.Table:
 
 
 def flat(table: pa.Table, name: str) -> Any:
-    """All values of a column of lists, one after another: an array, or a list of bytes."""
+    """Return the concatenated values of a list column: an array, or for "names" a list of bytes."""
     values = table[name].combine_chunks().flatten()
     return values.to_pylist() if name == "names" else to_numpy(values)
 
 
 def features_in(table: pa.Table, name: str) -> np.ndarray:
-    """The features that a column of places speaks of."""
+    """Return the feature indices of a column of places."""
     lengths = np.diff(to_numpy(table[name].combine_chunks().offsets))
     return np.repeat(to_numpy(table["block"]).astype(np.int64) * BLOCK, lengths) + flat(table, name)
 
 
 def _to_arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
-    """An array of numbers, or a list of bytes."""
+    """Convert an array of numbers, or a list of bytes, to Arrow."""
     if isinstance(values, list):
         ends, text = np.cumsum([0, *map(len, values)]), b"".join(values)
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(text)])
@@ -112,7 +112,7 @@ def _to_arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
 
 
 def to_numpy(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Numbers, all of which must be there."""
+    """Return an Arrow array of numbers as a NumPy array. Raise BadInput if values are missing."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if array.null_count:
         raise BadInput("a gain or a sum of bayou.rounds has gaps; give it as it was made.")

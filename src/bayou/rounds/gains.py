@@ -1,4 +1,4 @@
-"""Gains of shards as Arrow tables: made, added up, and applied to their base."""
+"""Gains of shards as Arrow tables: functions that compute them, add them up and apply them to the base."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayou.rounds.gain_tables import APART, BLOCK, GAIN, SUM, checked, features_
 
 
 def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
-    """Learn rows, each counting `weight` times, but for what is learned afresh in the end: the bank's lanes alone.
+    """Learn rows, each counted `weight` times; a bank learns only its lanes, as its combination is relearned later.
 
     >>> from bayou.learners import Bank
     >>> base = Bank(n_features=10)
@@ -36,7 +36,7 @@ def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
 
 
 def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
-    """What a learner knows beyond `base`, from which it grew, as Arrow blocks that `add` sums up.
+    """Return the gain of a learner over `base`, from which it was derived, as Arrow blocks that `add` sums up.
 
     >>> from bayou.learners import Marginal
     >>> base, grown = Marginal(n_features=10), Marginal(n_features=10)
@@ -50,7 +50,7 @@ def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
 
 
 def gain_table(found: Gain, task: int, names: Names | None, base_names: np.ndarray | None) -> pa.Table:
-    """Return the gain of a shard as an Arrow table, with the names that its base had not (`Names.known`)."""
+    """Return the gain of a shard as an Arrow table, with the names that its base lacks (`Names.known`)."""
     task = whole_number("task", task, 0, 2**31 - 1)
     named = _newly_named(names, base_names)
     text = [] if names is None or not len(named) else names.bytes_of(named)
@@ -60,7 +60,7 @@ def gain_table(found: Gain, task: int, names: Names | None, base_names: np.ndarr
 
 
 def add(gains: Iterable[pa.Table]) -> pa.Table:
-    """The sum of what shards have gained, in the order of the tasks' numbers. They may be of some blocks alone.
+    """Return the sum of the gains of shards, added in the order of task numbers. Tables may hold a subset of blocks.
 
     >>> from bayou.learners import Bank
     >>> from bayou.rounds import learn_shard
@@ -95,7 +95,7 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
 
 
 def apply(base: Learner, summed: pa.Table, weight: float) -> None:
-    """Let `base` learn what its shards have gained; `weight` is that of their rows, in the mean over all passes.
+    """Add the summed gains of its shards to `base`; `weight` is that of their rows, averaged over all passes.
 
     >>> from bayou.learners import Bank
     >>> from bayou.rounds import learn_shard
@@ -115,7 +115,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
 
 
 def discount(learner: Learner, share: float) -> None:
-    """Let what is known count less, before rows come again: with 1/2, half of it, and each row half again.
+    """Scale down what was learned before rows are learned again, to this share of its information.
 
     >>> from bayou.learners import Marginal
     >>> learner = Marginal(n_features=10)
@@ -129,7 +129,7 @@ def discount(learner: Learner, share: float) -> None:
 
 
 def to_bytes(learner: Learner) -> bytes:
-    """A model as bytes, those of its file: to send it to where it is needed.
+    """Return the bytes of a learner's model file, to send it to other processes.
 
     >>> from bayou.learners import Bank
     >>> from_bytes(to_bytes(Bank(n_features=10))).n_features
@@ -141,7 +141,7 @@ def to_bytes(learner: Learner) -> bytes:
 
 
 def from_bytes(data: bytes) -> Learner:
-    """The model that `to_bytes` gave.
+    """Load a learner from the bytes that `to_bytes` returned.
 
     >>> from bayou.learners import Marginal
     >>> from_bytes(to_bytes(Marginal(n_features=10))).name
@@ -182,7 +182,7 @@ def shardable_learners() -> str:
 
 
 def _newly_named(names: Names | None, base: np.ndarray | None) -> np.ndarray:
-    """Features, ascending, that have a name here and not in a base, whose names are of these (`Names.known`)."""
+    """Return the features, ascending, that have a name here but not in the base (`Names.known` of its names)."""
     if names is None:
         return np.empty(0, np.int64)
     own = np.sort(names.arrays()["indices"].astype(np.int64))

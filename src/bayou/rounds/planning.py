@@ -1,4 +1,4 @@
-"""How many rows are learned in sequence, in which rounds, over how many shards, and how many are held out."""
+"""Plans of rounds: the numbers of rows to learn in sequence, in each round and shard, and to hold out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from bayou.core.checks import positive_number, whole_number
 
-# With fewer rows, or longer ones, a shard learns too little of each feature.
+# With fewer rows, or with very long ones, a shard learns too little about each feature.
 MIN_SHARD_ROWS = 10_000
-# If less than this fraction of a round is left behind it, the round takes that, too.
+# If less than this fraction of a round would be left over, the round includes it.
 MIN_REST = 0.3
 
 
 class Amount(NamedTuple):
-    """How many rows of a run: a fraction, but at least `low` and at most `high`."""
+    """A number of rows: a fraction of all, but at least `low` and at most `high`."""
 
     fraction: float
     low: int
@@ -29,7 +29,7 @@ BASE, HELD_OUT = Amount(0.01, 5_000, 100_000), Amount(0.02, 20_000, 100_000)
 
 
 class Round(NamedTuple):
-    """Rows `first` to `last`, over so many shards; one shard is learned in sequence, with weight 1."""
+    """Rows [first, last), learned in this many shards; a single shard is learned in sequence, with weight 1."""
 
     first: int
     last: int
@@ -38,7 +38,7 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedRound:
-    """A round: rows [first, last) of those that are learned, over `shards` shards, after `passed` whole passes."""
+    """A round: rows [first, last) of those to learn, in `shards` shards, after `passed` whole passes."""
 
     first: int
     last: int
@@ -52,11 +52,11 @@ def plan(
     """Return the rounds of one pass: the base, then each round as large as all before it.
 
     Args:
-        rows: how many there are to learn, those held out not counted.
-        shards: how many at most.
-        base: how many are learned in sequence first; 1 % if not given, from 5,000 to 100,000.
-        least: how many rows a shard has at least.
-        growth: how many times as large as all before it a round is; with few shards it may be more than once.
+        rows: number of rows to learn, without those held out.
+        shards: the maximal number of shards.
+        base: number of rows to learn in sequence first; by default 1 %, but from 5,000 to 100,000.
+        least: the minimal number of rows per shard.
+        growth: size of a round relative to all rows before it; with few shards it may be more than 1.
 
     >>> [(r.last - r.first, r.shards) for r in plan(1_000_000, shards=16)]
     [(10000, 1), (10000, 1), (20000, 2), (40000, 4), (80000, 8), (160000, 16), (320000, 16), (360000, 16)]
@@ -83,11 +83,11 @@ def plan_passes(rows: int, shards: int, base: int | None, least: int, passes: in
 
 
 def round_stop(start: float, size: float, end: float) -> float:
-    """Return where a round of that size stops: at the end if little is left behind it."""
+    """Return where a round of this size stops: at the end if little would be left over."""
     stop = min(start + size, end)
     return end if end - stop < MIN_REST * size else stop
 
 
 def shard_count(rows: float, shards: int, least: int = MIN_SHARD_ROWS) -> int:
-    """Return over how many shards to learn so many rows, of which each has at least `least`."""
+    """Return the number of shards, at most `shards`, for this many rows, with at least `least` rows in each."""
     return max(min(shards, int(rows) // least), 1)

@@ -1,4 +1,4 @@
-"""A shard: what one worker learns of a round."""
+"""Shards: the part of a round that one worker learns."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bayou.rounds.gains import apply, check_shardable, gain_table, learn_part
 
 
 class Shard:
-    """A worker's part of a round: a learner that learns some rows, and what it was before, round after round.
+    """A worker's learner, with what is needed to compute its gain over the base of each round, and to return to it.
 
-    The learner is the shard's from now on. Of the features that it meets, what stood there before is kept; so there is
-    one table, and neither comparing nor going back takes a look at all of it.
+    The shard owns the learner from now on. It saves the base's state of each feature when it first sees it, so there is
+    only one table, and neither gains nor going back need to scan all of it.
 
     >>> from bayou.learners import Bank
     >>> from bayou.rounds import add
@@ -40,11 +40,11 @@ class Shard:
 
     @property
     def part(self) -> Learner:
-        """The learner: the base, and what it has learned on top of it."""
+        """The learner: the base plus what the shard has learned since."""
         return self._part
 
     def _begin(self) -> None:
-        """Make what it is now the base."""
+        """Make the learner's current state the base."""
         part, names = self._part, self._part.extras.names
         nothing = np.empty(0, np.int64)
         self._base, self._changed = part.sharding.base_state(), [(nothing, part.sharding.rows_at(nothing))]
@@ -52,7 +52,7 @@ class Shard:
         self._met[:] = False
 
     def learn(self, batch: Batch, weight: float) -> None:
-        """Learn some rows, each counting `weight` times."""
+        """Learn some rows, each counted `weight` times."""
         self._part.check(batch, learn=False)
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
         features = _newly_met(batch.indices if learned is True else batch.indices[learned], self._met)
@@ -65,7 +65,7 @@ class Shard:
         self._changed.append((features, before))
 
     def gain(self, task: int) -> pa.Table:
-        """Return what it has learned since the last `apply`."""
+        """Return the gain since the last `apply` as an Arrow table."""
         features = np.concatenate([some for some, _ in self._changed])
         order = np.argsort(features)
         rows = {name: np.concatenate([some[name] for _, some in self._changed])[order] for name in self._changed[0][1]}
@@ -75,7 +75,7 @@ class Shard:
         return gain_table(own, task, self._part.extras.names, self._named)
 
     def apply(self, summed: pa.Table, weight: float) -> None:
-        """Let the base learn what all shards have gained in sum, and go on from it."""
+        """Go back to the base, add the summed gains of all shards, and make the result the new base."""
         self._part.sharding.go_back(self._base, self._changed)
         apply(self._part, summed, weight)
         self._begin()
@@ -83,7 +83,7 @@ class Shard:
 
 @kernel
 def _newly_met(features, met):
-    """Those that are met for the first time, once each."""
+    """Return the features that are seen for the first time, once each, and mark them in `met`."""
     found, n = empty(features.size, np.int64), 0
     for feature in features:
         if not met[feature]:
@@ -94,7 +94,7 @@ def _newly_met(features, met):
 
 
 def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: int = 0) -> pa.Table:
-    """What a copy of `base` gains from some rows, each counting `weight` times.
+    """Return the gain of a copy of `base` that learns some rows, each counted `weight` times.
 
     >>> from bayou.learners import Bank
     >>> base = Bank(n_features=10)

@@ -1,10 +1,10 @@
-"""Runs: what the commands do, without a terminal; each a function with a typed result, for Python as for the command.
+"""Runs: the work behind each command as a function with a typed result, for Python and the command line alike.
 
-    train     learn from data, with checkpoints, held-out examples, a report (`bayou.train`)
-    predict   a model's predictions of data, as Arrow tables (`bayou.predict`)
-    compare   several learners over one reading of the data
-    select    the features that matter, for models of several sizes
-    merge     one model of several
+    train     learn from data, with checkpoints, held-out examples and a report (`bayou.train`)
+    predict   predict data with a model, as Arrow tables (`bayou.predict`)
+    compare   compare several learners in one reading of the data
+    select    select the features that matter, for models of several sizes
+    merge     several models into one
 
-Nothing here prints: what there is to say goes to callbacks and into the results.
+Nothing here prints: messages go to callbacks and into the results.
 """

@@ -1,4 +1,4 @@
-"""Compare several learners over one reading of the data: what `bayou compare` shows.
+"""Comparison of several learners in one reading of the data (`bayou compare`).
 
 comparison = compare("clicks.csv", ["bank", "ftrl:alpha=.1"], label="clicked")
 [(entrant.spec, entrant.meter.log_loss) for entrant in comparison.ranked]
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Entrant:
-    """A learner that takes part, and how it does."""
+    """A learner that takes part in a comparison, with its scores."""
 
-    spec: str  # as it was asked for, "marginal:prior_variance=.1"
-    chosen: Chosen  # which learner that is for the task at hand, and what was set of it
+    spec: str  # as the caller wrote it, "marginal:prior_variance=.1"
+    chosen: Chosen  # the learner for the task, and its explicit parameters
     learner: Learner
     meter: Any = None
-    seconds: float = 0.0  # its own, spent learning and predicting
+    seconds: float = 0.0  # time spent learning and predicting, without the other entrants
     recorder: Recorder | None = None  # for a report
-    ahead: Ahead = field(default_factory=Ahead)  # what it is worth on later rows
-    late: Delayed | None = None  # where labels come late
+    ahead: Ahead = field(default_factory=Ahead)  # its expected loss on later rows
+    late: Delayed | None = None  # if labels are delayed
 
     @property
     def dtype(self) -> str:
@@ -58,13 +58,13 @@ class Entrant:
 
     @property
     def size(self) -> int:
-        """Bytes that the weights it has touched take."""
+        """Size in bytes of the weights that the learner has touched."""
         return self.learner.nbytes_for(len(self.learner.touched))
 
     def learn(self, batch: Batch) -> None:
         for block, kept in self.ahead.blocks(batch):
             later = self.learner.predict(block.take(kept), "later")
-            # The thread's own time: that of the others, who share the cores, is not this learner's.
+            # CPU time of this thread only: the other entrants share the cores.
             start = time.thread_time()
             told = predict_then_learn(self.recorder or self.late or self.learner, block)
             self.seconds += time.thread_time() - start
@@ -73,32 +73,32 @@ class Entrant:
 
     @property
     def learned(self) -> int:
-        """How many rows it was given to learn so far."""
+        """Number of rows submitted for learning so far, delayed ones included."""
         return self.learner.examples + (0 if self.late is None else self.late.n_waiting)
 
     def begin(self, delay: int) -> None:
-        """Nothing is scored yet."""
+        """Reset the scores and start the run; with `delay`, labels arrive that many examples late."""
         task = self.learner.record.task
         self.meter, self.ahead, self.seconds = meter_for(task), Ahead(task), 0.0
         self.late = Delayed(self.learner, delay) if delay else None
 
     def finish(self) -> None:
-        """Learn what still waits for its label."""
+        """Learn the examples that still wait for their labels."""
         if self.late is not None:
             self.late.finish()
 
 
 @dataclass
 class Comparison:
-    """How a comparison went.
+    """Result of a comparison.
 
     Attributes:
         entrants: the learners in the order given, each with its meter; `ranked`: the best first.
-        skipped: bad lines, and rows that a learner refused, for all alike; bad: the first few of them, as sentences.
-        folded: feature numbers that were too large for the table.
-        seconds: of the whole run, with reading.
-        signal: what interrupted it, if anything.
-        remarks: what is no error, but should be known (`bayou.runs.remarks`).
+        skipped: number of bad lines and of rows that any learner rejected; bad: messages for the first few.
+        folded: number of feature indices that were too large for the table and wrapped.
+        seconds: duration of the whole run, including reading.
+        signal: the signal that interrupted the run, if any.
+        remarks: warnings about the data (`bayou.runs.remarks`).
     """
 
     entrants: list[Entrant]
@@ -108,15 +108,15 @@ class Comparison:
     seconds: float
     signal: int | None
     remarks: list[str] = field(default_factory=list)
-    kinds: list[tuple[int, str]] = field(default_factory=list)  # of bad lines: how many, and the first
+    kinds: list[tuple[int, str]] = field(default_factory=list)  # (count, first message) of each kind of bad line
 
     @property
     def ranked(self) -> list[Entrant]:
-        """By loss, the lowest first."""
+        """Entrants by loss, lowest first."""
         return sorted(self.entrants, key=lambda entrant: entrant.meter.loss or 0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """What `bayou compare --json` prints."""
+        """Return the output of `bayou compare --json`."""
         first = self.entrants[0].meter
         learners = []
         for entrant in self.entrants:
@@ -148,7 +148,7 @@ class Comparison:
 
 
 class ComparingOptions(RunOptions, total=False):
-    """What `compare` can be told, besides what every run can."""
+    """Options of `compare` in addition to those of every run."""
 
     delay: int
     report: str | os.PathLike[str] | None
@@ -161,14 +161,14 @@ def compare(
     on_progress: Callable[[], Any] | None = None,
     **options: Unpack[ComparingOptions],
 ) -> Comparison:
-    """Have every learner go through the data, each predicting every example before it learns from it.
+    """Train several learners on the data side by side; each predicts every example before it learns from it.
 
     Args:
-        data: as `bayou.train` takes them.
-        learners: their names, with parameters as in "marginal:prior_variance=.1,memory=1e-4"; if not given, some that
-            are for what the labels are.
+        data: as for `bayou.train`.
+        learners: names, with parameters as in "marginal:prior_variance=.1,memory=1e-4"; by default a selection that
+            suits the labels.
         on_progress: called after each batch.
-        options: delay, report, format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
+        options: delay, report, format, on_error, threads, on_note and the recipe options, as for `bayou.train`.
     """
     comparing = Comparing(data, learners, **options)
     comparison = comparing.run(on_progress)
@@ -177,7 +177,7 @@ def compare(
 
 
 class Comparing:
-    """A comparison in two steps: what is wrong with the options is said when it is made; then `run`."""
+    """Comparison in two steps: the constructor checks the options and raises BadInput, `run` does the work."""
 
     def __init__(self, data: Data, learners: Sequence[str] | None = None, **options: Unpack[ComparingOptions]) -> None:
         given = options_of(options, delay=0, report=None)
@@ -203,7 +203,7 @@ class Comparing:
                 entrant.recorder.teaches = entrant.late or entrant.learner
 
     def _grow(self) -> None:
-        """Give every learner the weights that the data need, if they fit, and have the kernels loaded."""
+        """Give every learner as many weights as the data need, if they fit into memory, and load the kernels."""
         n = self.source.recipe.n_features
         room = memory.check_all({entrant.spec: entrant.learner for entrant in self.entrants}, n)
         if self.source.decided:
@@ -214,12 +214,12 @@ class Comparing:
         for entrant in self.entrants:
             entrant.learner = entrant.chosen.make(n)
             entrant.begin(0)
-            with suppress(BadInput):  # it will be said when these rows come
+            with suppress(BadInput):  # reported when these rows are learned
                 entrant.learn(rows.with_labels(rows.labels, nothing).astype(entrant.dtype))
             entrant.begin(self._delay)
 
     def run(self, on_progress: Callable[[], Any] | None = None) -> Comparison:
-        """Have all learn from every batch, side by side and in step, so that one batch is in memory at a time."""
+        """Train all learners in parallel, batch by batch, so that only one batch is in memory at a time."""
         source, entrants, refused = self.source, self.entrants, Refused(self.source)
         remarks = Remarks(source)
         start = time.perf_counter()
@@ -267,7 +267,7 @@ class Comparing:
 
 
 class Spec(NamedTuple):
-    """A learner as it was asked for."""
+    """A learner as the caller specified it: its record and settings."""
 
     text: str
     record: registry.Record
@@ -276,12 +276,12 @@ class Spec(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Spec:
         name, _, rest = text.strip().partition(":")
-        # A value may have commas in it, as in temper=.3,.1; a new parameter starts where a name and = follow.
+        # A value may contain commas, as in temper=.3,.1; a new parameter starts where a name and = follow.
         parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]
         return cls(text.strip(), registry.find(name), parts)
 
     def entrant(self, task: str, classes: int) -> Entrant:
-        """With one weight for now."""
+        """Return an entrant whose learner has a single weight for now. Raise BadInput if the spec is invalid."""
         try:
             chosen = choose(self.record.name, self.settings, task, classes)
             return Entrant(self.text, chosen, chosen.make(1))
@@ -290,7 +290,7 @@ class Spec(NamedTuple):
 
 
 def _task_of(specs: Sequence[Spec]) -> str:
-    """The task that the learners are for, if that is not for the labels to decide; what is wrong with them is said."""
+    """Return the common task of the specs, "auto" if the labels decide it. Raise BadInput for an invalid spec."""
     texts = [spec.text for spec in specs]
     for text in sorted(texts):
         if texts.count(text) > 1:
@@ -303,12 +303,12 @@ def _task_of(specs: Sequence[Spec]) -> str:
 
 
 def widest(learners: Sequence[Learner]) -> str:
-    """The type of values that loses nothing for any of them."""
-    return max(str(learner.parameters["dtype"]) for learner in learners)  # as it happens, "float64" > "float32"
+    """Return the dtype that holds the values of every learner without loss."""
+    return max(str(learner.parameters["dtype"]) for learner in learners)  # as strings, "float64" > "float32"
 
 
 def _accepted(batch: Batch, entrants: Sequence[Entrant], refused: Refused) -> Iterator[Batch]:
-    """The rows that no learner refuses, in parts: what one cannot learn is not asked of the rest."""
+    """Yield the batch in chunks without the rows that any learner rejects."""
     wrong: dict[int, str] = {}
     for entrant in entrants:
         for row, _, answer in halved(batch, entrant.learner.check):

@@ -1,4 +1,4 @@
-"""Pairs of features that somebody asks for: a bank of two classes makes them itself, in a lane of their own."""
+"""Pairs of features requested by the user: a binary bank makes them itself, in a lane of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayou.sources import Source
 
 
 def leave_pairs(chosen: Chosen, source: Source) -> Chosen:
-    """Let a bank that is about to be made have the pairs of the recipe; others have them as features of rows."""
+    """Return `chosen` with the recipe's pairs as parameters if it is a bank; other learners get pairs as features."""
     if chosen.record.name != registry.DEFAULT:
         return chosen
     source.leave_pairs()
@@ -25,7 +25,7 @@ def leave_pairs(chosen: Chosen, source: Source) -> Chosen:
 
 
 def crosses_in_words(recipe: Recipe, chosen: Chosen) -> Iterator[str]:
-    """What crosses, and lanes of pairs, make of a row."""
+    """Yield notes on what crosses and pair lanes add to a row."""
     if crossed := crosses.in_words(recipe):
         yield crossed
     if (pairs := chosen.parameters.get("pairs")) is not None:

@@ -28,31 +28,30 @@ def features(
     pairs: bool = False,
     index: bool = False,
 ) -> pa.Table:
-    """Return a model's largest weights, by name: what `bayou features` writes.
+    """Return a model's largest weights by name, as `bayou features` writes them.
 
     The first row is the intercept, the score of the mean row. Features that were never seen in the data are left out.
 
     Args:
         model: a file, or a learner.
         top: number of features, columns or pairs to list; None for all.
-        by: "mean" lists the largest weights first, whatever their sign; "z" the largest mean / sd; "inclusion" those
-            that are most probably needed; "column" the columns that move the score most, each with its strongest
-            features.
-        view: "model" for the weights that predict; of a bank "associated" for what went with the labels so far, whether
-            or not that is trusted to continue.
-        per_class: of several classes, the number of features of each; None for all.
-        class_name: of several classes, the one to list, with `top` features.
-        selected: list all features that the model selected (spike-slab, ftrl), and no others.
-        pairs: of a bank with pairs, list the pairs of features with the largest weights.
+        by: "mean" lists the largest absolute weights first; "z" the largest mean / sd; "inclusion" the highest
+            inclusion probabilities; "column" the columns that move the score most, each with its strongest features.
+        view: "model" for the weights used to predict; for a bank, "associated" for the association with the labels so
+            far, whether or not the bank trusts it to continue.
+        per_class: number of features to list for each class (multiclass only); None for all.
+        class_name: the only class to list, with `top` features (multiclass only).
+        selected: list exactly the features that the model selected (spike-slab, ftrl).
+        pairs: list the feature pairs with the largest weights (banks with pairs only).
         index: add a column for the index that each feature was hashed to.
 
     Returns:
-        A table with the columns `feature`, `mean`, `sd` and `inclusion`, as far as the learner knows them: with several
-        classes after `class`, with `index` before `mean`. By column: `column`, `spread`, `values`, `feature`, `mean`,
-        `sd`, `seen`. Of pairs: `pair`, `mean`, `sd`.
+        A table with the columns `feature`, `mean`, `sd` and `inclusion`, as far as the learner has them, preceded by
+        `class` for multiclass models, and with `index` before `mean` if requested. By column: `column`, `spread`,
+        `values`, `feature`, `mean`, `sd`, `seen`. For pairs: `pair`, `mean`, `sd`.
 
     Raises:
-        BadInput: if the model has nothing of what is asked for.
+        BadInput: if the model cannot provide what is requested.
 
     >>> import pyarrow as pa
     >>> from bayou.runs.train import train

@@ -1,9 +1,9 @@
-"""Examples that a run holds out: which they are, and what the finished model makes of them.
+"""Held-out examples of a run: their selection, and the evaluation of the finished model on them.
 
-`0.1` are the last tenth of the data, as far as bytes (of a table, rows) tell where that begins: what a model meets that
-was trained on the rest and is then used. `random:0.1` are spread evenly over the data, and the same in every pass.
-They are kept until all is learned. Of more than MOST_VALUES feature values every other example is dropped, again and
-again, so that memory is bounded; those that are left are spread evenly, too.
+`0.1` holds out the last tenth of the data, located by bytes (for a table, by rows): it resembles what a model meets in
+use after it was trained on the rest. `random:0.1` is spread evenly over the data, and the same in every pass.
+Held-out examples are kept in memory until training ends. Whenever they exceed MOST_VALUES feature values, every other
+example is dropped, so that memory is bounded; the remaining ones are still spread evenly.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ MOST_VALUES = 1 << 24
 
 @dataclass(frozen=True)
 class Holdout:
-    """Which examples are held out.
+    """Specification of the held-out examples.
 
     >>> Holdout.of("random:.1"), str(Holdout.of(0.1)), bool(Holdout.of(None))
     (Holdout(share=0.1, last=False), '0.1', False)
     """
 
     share: float = 0.0
-    last: bool = True  # the last ones; else spread evenly
+    last: bool = True  # the last examples; else spread evenly
 
     @classmethod
     def of(cls, given: float | str | None) -> Holdout:
-        """From what a run was told: 0.1, or "random:0.1"."""
+        """Parse the `holdout` option of a run: 0.1, or "random:0.1"."""
         text = given.strip() if isinstance(given, str) else ""
         spread = text.startswith("random:")
         try:
@@ -61,7 +61,7 @@ class Holdout:
         return f"{'' if self.last else 'random:'}{self.share:g}"
 
     def check(self, source: Source) -> None:
-        """Refuse to look for the end of data that have none yet."""
+        """Raise BadInput if the last rows are to be held out of data of unknown length."""
         if self and self.last and source.span is None:
             raise BadInput(
                 f"{option('holdout', self.share)} is about the last rows, and the number of rows of a pipe or an "
@@ -69,7 +69,10 @@ class Holdout:
             )
 
     def of_batch(self, first: int, batch: Batch, span: tuple[float, float] | None) -> np.ndarray:
-        """Whether each row is held out, of a batch whose first row has that number, and that spans this share."""
+        """Return a mask of the held-out rows of a batch.
+
+        `first` is the number of its first row in the data, `span` the fraction of the data where it begins and ends.
+        """
         if not self.last or span is None:
             return spread_evenly(first, len(batch), self.share)
         begin, end = span
@@ -78,10 +81,10 @@ class Holdout:
 
 @dataclass
 class HeldOut:
-    """The examples that are held out, as they come by.
+    """Held-out examples, collected during a pass.
 
     Attributes:
-        seen: how many there were; rows: of how many.
+        seen: number of held-out examples; rows: number of rows read in this pass, held out or not.
     """
 
     which: Holdout
@@ -91,7 +94,7 @@ class HeldOut:
     _step: int = 1
 
     def others(self, source: Source, keep: bool) -> Iterator[Batch]:
-        """A pass over the source without what is held out, which is kept meanwhile if `keep`."""
+        """Yield the batches of the source without the held-out rows; if `keep`, store those for `evaluate`."""
         self.rows = 0
         for batch in source:
             held = self.which.of_batch(self.rows, batch, source.span)
@@ -105,7 +108,7 @@ class HeldOut:
                 yield batch.take(np.flatnonzero(~held))
 
     def _keep(self, batch: Batch) -> None:
-        # Row number k of those held out is kept if it is a multiple of the step.
+        # Held-out row k is kept if k is a multiple of the step.
         self._kept.append(_every(batch, -self.seen % self._step, self._step))
         self.seen += len(batch)
         while sum(part.nonzeros + len(part) for part in self._kept) > MOST_VALUES and sum(map(len, self._kept)) > 1:
@@ -113,7 +116,7 @@ class HeldOut:
             self._step *= 2
 
     def evaluate(self, learner: Learner, refused: Refused) -> Any:
-        """How good the model is on them, as it is now, frozen; None if there are none."""
+        """Return the evaluation of the frozen learner on the held-out examples, None if there are none."""
         meter = meter_for(learner.record.task)
 
         def predict(rows: Batch) -> Any:
@@ -126,7 +129,7 @@ class HeldOut:
 
     @property
     def in_words(self) -> str:
-        """Which they are: "the last 10 %"."""
+        """Description of the held-out rows, such as "the last 10 %"."""
         share = f"{100 * self.seen / max(self.rows, 1):.2g} %"
         return f"the last {share}" if self.which.last else f"{share}, spread evenly"
 
@@ -136,7 +139,7 @@ def _every(batch: Batch, first: int, step: int) -> Batch:
 
 
 def _thinned(parts: Iterable[Batch]) -> list[Batch]:
-    """Every other row, counted through all parts."""
+    """Return every other row, counted across all batches."""
     kept, first = [], 0
     for part in parts:
         kept.append(_every(part, first, 2))

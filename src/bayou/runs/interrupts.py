@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP during a run: it ends after the present batch, with what there is by then."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP: a run ends after the current batch and returns its results so far."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class Interrupt:
-    """Whether a run was told to stop, and by which signal."""
+    """Flag that is true once a signal has asked the run to stop; `signal` is its number."""
 
     signal: int | None = None
 
@@ -23,10 +23,10 @@ class Interrupt:
 
 @contextmanager
 def interruptible(source: Source) -> Iterator[Interrupt]:
-    """Within, the first Ctrl-C, SIGTERM or SIGHUP only stops the source; a second one ends everything at once.
+    """Stop the source at the first Ctrl-C, SIGTERM or SIGHUP within the block; a second one has its usual effect.
 
-    A signal that the process was told to ignore, as `nohup` does, stays ignored. Outside the main thread no signal is
-    caught, for Python gives them to the main thread alone.
+    A signal that the process ignores, as under `nohup`, stays ignored. Outside the main thread no signal is caught,
+    because Python delivers signals to the main thread only.
     """
     interrupt = Interrupt()
 
@@ -43,7 +43,7 @@ def interruptible(source: Source) -> Iterator[Interrupt]:
         before = {kind: signal.signal(kind, stop) for kind in SIGNALS if signal.getsignal(kind) != signal.SIG_IGN}
     except ValueError:  # not in the main thread
         before = {}
-    try:  # not within `except`, where every error of the run would carry that one along
+    try:  # not inside `except`, or every error of the run would be chained to the ValueError
         yield interrupt
     finally:
         restore()

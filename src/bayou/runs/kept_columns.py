@@ -1,4 +1,4 @@
-"""Columns of the data that stand beside their predictions, found again by the rows' numbers in the data."""
+"""Columns of the data that are copied next to the predictions, looked up by row position."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Kept(Protocol):
-    """Columns that were kept of the data."""
+    """Columns of the data that were kept for the output."""
 
     def rows(self, positions: np.ndarray) -> pa.Table:
-        """Of the rows at these positions, which ascend; never asked for again."""
+        """Return the kept columns of the rows at these ascending positions; each row can be requested only once."""
 
 
 class _OfChunks:
@@ -35,7 +35,7 @@ class _OfChunks:
 
 
 def with_columns_kept(data: Data, keep: list[str], format: str) -> tuple[Data, Kept]:
-    """The data to read, and the columns that are kept of them while they are read."""
+    """Return the data to read, and the columns that are kept while they are read."""
     data = [data] if is_table(data) else data if isinstance(data, str | os.PathLike) else parts_or_paths(data)
     if not isinstance(data, Chunks):
         tables = isinstance(data, list) and data and is_table(data[0])
@@ -45,7 +45,7 @@ def with_columns_kept(data: Data, keep: list[str], format: str) -> tuple[Data, K
 
 
 def _files(data: Data, format: str) -> Any:
-    """Return files as tables in parts, with all their columns."""
+    """Return the record batches of files, with all their columns. Raise BadInput if the format has none."""
     names = expand(data)
     one_of("format", format, dict.fromkeys(FORMATS))
     found = detect(names[0], Files(names).head()) if format == "auto" else find(format)

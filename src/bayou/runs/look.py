@@ -1,4 +1,4 @@
-"""`bayou.look`: what a table's columns are taken for, before anything is learned. `bayou look` shows it."""
+"""`bayou.look`: how the columns of a table would be used, decided without learning. `bayou look` shows it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from bayou.core.errors import BadInput
 from bayou.recipe.recipe import ROLES, Column, Recipe
 from bayou.runs.options import Data, RunOptions, options_of
 
-# Of columns with one remark so many are named.
+# Number of columns with the same remark that are named.
 NAMED = 3
 
 
 @dataclass(frozen=True)
 class Look:
-    """What was decided about a table.
+    """Decisions about the columns of a table.
 
     Attributes:
-        recipe: fitted; `recipe.columns` has what was decided about each column, and why.
-        features: how many a row has, on average over the first rows.
+        recipe: the fitted recipe; `recipe.columns` has the role of each column, and the reason for it.
+        features: mean number of features per row in the first rows.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"city": ["oslo", "rome"] * 50, "y": [0, 1] * 50})
@@ -38,11 +38,11 @@ class Look:
 
     @property
     def remarks(self) -> list[str]:
-        """What should make somebody look twice, one line each."""
+        """Warnings about columns that deserve a second look, one line each."""
         return remarks_on(self.columns)
 
     def as_dict(self) -> dict[str, Any]:
-        """What `bayou look --json` prints."""
+        """Return the output of `bayou look --json`."""
         columns = [{**asdict(column), "gives": column.gives, "means": ROLES[column.role]} for column in self.columns]
         return {
             "label": self.recipe.label,
@@ -53,11 +53,11 @@ class Look:
 
 
 def look(data: Data, **options: Unpack[RunOptions]) -> Look:
-    """Read the first rows of a table, decide what its columns are, and learn nothing.
+    """Read the first rows of a table and decide the role of each column, without learning.
 
     Args:
-        data: as `bayou.train` takes them: files or tables.
-        options: those of `bayou.train` that say how data are read; a label need not be named.
+        data: files or tables, as for `bayou.train`.
+        options: the options of `bayou.train` for reading data; `label` is optional.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"city": ["oslo", "rome"] * 50, "size": [k / 7 for k in range(100)], "y": [0, 1] * 50})
@@ -77,7 +77,7 @@ def look(data: Data, **options: Unpack[RunOptions]) -> Look:
 
 
 def remarks_on(columns: Sequence[Column]) -> list[str]:
-    """What there is to remark on some columns, one line each; of many that are alike only how many."""
+    """Return the warnings about the columns, one line for all columns that share a warning."""
     alike: dict[str, list[str]] = {}
     for column in columns:
         if column.remark:

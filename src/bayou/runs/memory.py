@@ -1,4 +1,4 @@
-"""How much memory a run will take, and whether there is that much."""
+"""Estimates of the memory that a run needs, checked against the free memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from bayou.core.learner import Learner
 from bayou.core.memory import bytes_in_words, free_memory
 from bayou.core.spelling import option
 
-# Of a square of weights, no more bits than these are proposed: that of 2^12 takes 268 MB.
+# The most bits to suggest for a learner that keeps a square matrix: that of 2^12 weights takes 268 MB.
 SQUARE_BITS = 12
 
 
 def check(learner: Learner, n_features: int) -> str:
-    """What a learner like this one takes with `n_features` weights, in a sentence; what does not fit is refused."""
-    if learner.record.task == "multiclass":  # which asks for memory as classes and features are met
+    """Describe the memory of such a learner with `n_features` weights. Raise BadInput if it exceeds the free memory."""
+    if learner.record.task == "multiclass":  # which allocates memory as classes and features are seen
         name, each = learner.parameters["learner"], _of_a_class(learner)
         return f"{name} for each class, {each} bytes of memory for every feature of it"
     size, free = learner.nbytes_for(n_features), free_memory()
@@ -29,7 +29,7 @@ def check(learner: Learner, n_features: int) -> str:
 
 
 def check_all(learners: Mapping[str, Learner], n_features: int) -> str:
-    """The same of learners side by side, all of one task, by what they are called."""
+    """Describe the memory of several learners of one task that run together, as `check` does; keys are their names."""
     names, made = ", ".join(learners), learners.values()
     if all(learner.record.task == "multiclass" for learner in made):
         each = sum(map(_of_a_class, made))
@@ -41,7 +41,7 @@ def check_all(learners: Mapping[str, Learner], n_features: int) -> str:
 
 
 def _too_much(learners: Mapping[str, Learner], n_features: int, size: int, free: int) -> str:
-    """What does not fit side by side; a learner that is to blame by its name."""
+    """Return the error message for learners that do not fit together, naming one whose square matrix is too large."""
     name, most = max(learners.items(), key=lambda item: item[1].nbytes_for(n_features))
     if _keeps_square(most, n_features):
         fit = (bits for bits in range(SQUARE_BITS, 1, -1) if _together(learners.values(), 1 << bits) <= free)
@@ -64,6 +64,6 @@ def _keeps_square(learner: Learner, n_features: int) -> bool:
 
 
 def _of_a_class(learner: Learner) -> int:
-    """Bytes that each feature of a class takes, of a learner for several."""
+    """Return the bytes per feature and class of a multiclass learner."""
     one = type(learner)(**{**learner.parameters, "classes": 1})
     return round(one.nbytes_for(1 << 20) / (1 << 20))

@@ -1,4 +1,4 @@
-"""Merge models into one that knows what all know: what `bayou merge` does."""
+"""Merging of several models into one (`bayou merge`)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bayou.runs.resuming import marks_of
 from bayou.runs.rows import Refused
 
 Path = str | os.PathLike[str]
-# Rows that the combination is learned from, at most: more would not make it better.
+# The most rows to relearn the combination from: more would not improve it.
 MOST_ROWS = rounds.HELD_OUT.high
 
 
 class Merged(NamedTuple):
-    """Several models as one, and what its combination was learned from, if it was learned afresh."""
+    """A merged model; if its combination was relearned, on how many rows, and the log loss there."""
 
     learner: Learner
     rows: int = 0
@@ -35,14 +35,14 @@ class Merged(NamedTuple):
 def merge(
     models: Sequence[Path], base: Path | None = None, weight: float | None = None, recombine: Any = None
 ) -> Merged:
-    """The models in these files as one.
+    """Merge the models in these files into one.
 
     Args:
         models: two or more, of one learner and recipe.
-        base: the model that all were resumed from; what it knew and had counted then counts once.
-        weight: that of the rows of each, if they were learned in shards, with weights (`bayou.rounds`).
-        recombine: data that none of them has learned, for how to combine a bank's lanes; their last rows, if there are
-            more than 100,000.
+        base: the model that all were resumed from; its examples are then counted once.
+        weight: weight of the rows of each model, if they were learned as weighted shards (`bayou.rounds`).
+        recombine: data that none of the models has learned, to relearn how a bank's lanes are combined; of more than
+            about 100,000 rows only the last are used.
     """
     names, common = " and ".join(map(str, models)), None if base is None else load(base)
     parts = [load(path) for path in models]
@@ -64,21 +64,21 @@ def merge_learners(
     weight: float | None = None,
     held: Sequence[Batch] | None = None,
 ) -> Merged:
-    """Learners as one; `held` are rows that none of them has learned."""
+    """Merge learners into one; `held` are rows that none of them has learned."""
     if weight is not None:
         if base is None:
             raise BadInput(f"{option('weight')} is for shards of one base; name it with {option('base')}.")
         return _recombined([_in_shards(parts, base, positive_number("weight", weight))], held)
     merged = [parts[0].merge(parts[1:], base)]
     if held is not None and base is not None:
-        # Nobody knows whether what they have learned adds up, or is the same in all of them; held-out rows tell.
+        # Whether the models' gains add up or duplicate one another is unknown; the held-out rows decide.
         merged.append(_in_shards(parts, base, 1.0))
     return _recombined(merged, held)
 
 
 def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learner:
-    """What parts have gained adds up."""
-    merged = parts[0].merge(parts[1:], base)  # for all that is counted, and what is checked
+    """Merge models by adding their gains over `base`."""
+    merged = parts[0].merge(parts[1:], base)  # for its counters and checks
     into = copy.copy(base)
     into.extras = merged.extras
     rounds.apply(into, rounds.add(rounds.gain(part, base, task) for task, part in enumerate(parts)), weight)
@@ -86,7 +86,7 @@ def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learne
 
 
 def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:
-    """Refuse files that a model has learned, as far as it knows."""
+    """Raise BadInput if the model's records say that it has learned one of these files."""
     for now in marks_of(names_of(sources.parts_or_paths(data))):
         if any(was.size == now.size and was.begins(now.path) for was in learner.extras.finished if was.size):
             raise BadInput(
@@ -112,7 +112,7 @@ def _rows(learner: Learner, data: Any) -> list[Batch]:
 
 
 def _recombined(merged: list[Learner], held: Sequence[Batch] | None) -> Merged:
-    """The one whose combination predicts the held-out rows best."""
+    """Relearn the combination of each merged model and return the one with the lowest loss on the held-out rows."""
     if held is None:
         return Merged(merged[0])
     losses = [cast(Any, learner).recombine(held) for learner in merged]

@@ -1,4 +1,4 @@
-"""What runs can be told: data, and the options that make a recipe."""
+"""Options of runs: the data, the recipe options, and their help texts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bayou.core.durations import seconds_of
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 
-# Data as runs take them: a path or glob, several, "-"; a table (pandas, polars, Arrow, whatever has
-# `__arrow_c_stream__`); or an iterable of tables, which are taken for the parts of one.
+# Data that runs accept: a path or glob, or several; "-"; a table (pandas, polars, Arrow or any object with
+# `__arrow_c_stream__`); or an iterable of tables, which are treated as parts of one.
 Data = Any
 
 
 class Help(NamedTuple):
-    """What is said of an option, once: in the command's help and in docstrings. {name} is another option.
+    """Help of an option, shared by the command's help and the docstrings. {name} refers to another option.
 
     Attributes:
-        text: a sentence or two.
-        low, high: the bounds of a whole number.
-        python: what each of several values is in Python, where the command takes a text.
+        text: one or two sentences.
+        low, high: bounds of an integer option.
+        python: form of each value in Python, where the command takes text.
     """
 
     text: str
@@ -34,9 +34,9 @@ class Help(NamedTuple):
 
 
 class RecipeOptions(TypedDict, total=False):
-    """How a raw row becomes an example, by the names of `bayou.sources.Recipe`; what is not given has its default.
+    """Options that determine how a row becomes an example, named as in `bayou.sources.Recipe`; all are optional.
 
-    This is the one list of these options: the command's options and the docstring of `bayou.train` are made of it.
+    This is the only list of these options: the command's options and the docstring of `bayou.train` are built from it.
     """
 
     bits: Annotated[int | None, Help("2^bits weights; 22 if not given.", 1, 31)]
@@ -114,7 +114,7 @@ class RecipeOptions(TypedDict, total=False):
 
 
 def recipe_options() -> dict[str, tuple[Any, Help]]:
-    """Return the type of each option of the recipe, and what is said of it."""
+    """Return the type and the help of each recipe option."""
     hints = get_type_hints(RecipeOptions, include_extras=True)
     return {name: (get_args(hint)[0], hint.__metadata__[0]) for name, hint in hints.items()}
 
@@ -123,7 +123,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def documented(function: _Function) -> _Function:
-    """Put what is said of the options of the recipe where a docstring says {recipe}."""
+    """Replace {recipe} in a function's docstring with the help of the recipe options."""
     lines: list[str] = []
     for name, (_, said) in recipe_options().items():
         text = re.sub(r"{(\w+)}", r"`\1`", said.text) + (said.python and f" In Python each is {said.python}.")
@@ -133,26 +133,26 @@ def documented(function: _Function) -> _Function:
 
 
 class Note(NamedTuple):
-    """Something that a run has to say; a detail is what `--quiet` leaves out."""
+    """A message of a run; `--quiet` suppresses details."""
 
     text: str
     detail: bool = False
 
 
 class RunOptions(RecipeOptions, total=False):
-    """What every run that learns can be told."""
+    """Options of every run that learns."""
 
-    format: str  # of files; "auto" goes by the name and the beginning of the data
-    on_error: str  # "skip" bad lines, counting them, or "raise" a sentence at the first
-    threads: int | None  # how many other threads read ahead
-    on_note: Callable[[Note], Any] | None  # called with each thing there is to say
+    format: str  # file format; "auto" detects it from the name and the beginning of the data
+    on_error: str  # "skip" and count bad lines, or "raise" BadInput at the first
+    threads: int | None  # number of additional threads that read ahead
+    on_note: Callable[[Note], Any] | None  # called with each message
 
 
 _DEFAULTS: dict[str, Any] = {"format": "auto", "on_error": "skip", "threads": None, "on_note": None}
 
 
 class Given(NamedTuple):
-    """The options of a run: its own by name, those for opening the data, and those that make a recipe."""
+    """Parsed options of a run: its own by name, those for opening the data, and those of the recipe."""
 
     own: Any
     opening: dict[str, Any]
@@ -161,8 +161,8 @@ class Given(NamedTuple):
 
 
 def options_of(given: Mapping[str, Any], **own: Any) -> Given:
-    """The options that were given; `own` has the names and defaults of those that this run has for itself."""
-    from bayou.core.checks import did_you_mean, function  # which loads NumPy, and `bayou --help` does not
+    """Parse the options of a run; `own` has the names and defaults of those that only this run has."""
+    from bayou.core.checks import did_you_mean, function  # imports NumPy, which `bayou --help` avoids
 
     known = [*own, *_DEFAULTS, *RecipeOptions.__annotations__]
     for name in given:
@@ -177,7 +177,7 @@ def options_of(given: Mapping[str, Any], **own: Any) -> Given:
 
 
 def names_of(data: Data) -> list[str]:
-    """The names of files as they were given; none of a table in memory."""
+    """Return the file names as the caller gave them; an empty list for tables in memory."""
     if isinstance(data, str | os.PathLike):
         return [os.fspath(data)]
     if isinstance(data, list | tuple) and all(isinstance(name, str | os.PathLike) for name in data):
@@ -186,7 +186,7 @@ def names_of(data: Data) -> list[str]:
 
 
 def checkpoint_every(checkpoint: int | str | None) -> tuple[int | None, float | None]:
-    """(examples, seconds) between checkpoints."""
+    """Return (examples, seconds) between checkpoints; at most one of them is not None."""
     if checkpoint is None:
         return None, None
     text = str(checkpoint).replace("_", "").replace(",", "")

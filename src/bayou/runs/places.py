@@ -1,4 +1,4 @@
-"""Places to write to, checked before the work: a file can be made there, and no other is lost by that."""
+"""Checks of output paths before a run starts: each must be writable and must not overwrite another file of the run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ STANDARD = "-"  # standard input, or standard output
 
 
 def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], *inputs: Any) -> None:
-    """Say it before the work if a file can have no place, or would take that of one that is read, or written as well.
+    """Raise BadInput if an output cannot be written, or would overwrite an input or another output.
 
     Args:
-        outputs: where to write, by option as it is spelled.
-        inputs: data and models to read, as runs take them. A model that is read whole before anything is written may
-            be left out: then its place can be taken, as by `--resume m.bayou --model m.bayou`.
+        outputs: paths to write to, keyed by option as the user spells it.
+        inputs: data and models to read, as runs take them. A model that is read completely before anything is written
+            may be left out, so that it can be overwritten, as by `--resume m.bayou --model m.bayou`.
     """
     for name, path in outputs.items():
         check_place(name, path)
@@ -43,16 +43,16 @@ def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], *inputs:
 
 
 def _files(data: Any) -> Iterator[str]:
-    """The files that data are read from, as far as they are there."""
+    """Yield the existing files that data are read from, with globs expanded."""
     for name in names_of(data):
         yield from [name] if name == STANDARD or os.path.exists(name) else glob.glob(name, recursive=True)
 
 
 def _identity(name: str, standard: int) -> Hashable:
-    """What two names of one file share, through links of any kind; None of a pipe or a device, which nothing takes."""
+    """Return a key that all names of a file share, links included; None for an input pipe or a device."""
     try:
         found = os.stat(name) if name != STANDARD else os.fstat(0 if standard == 0 else sys.stdout.fileno())
-    except (OSError, ValueError):  # not there yet; or a standard output that is no file
+    except (OSError, ValueError):  # a file that does not exist yet, or a standard output without a descriptor
         return name if name == STANDARD else os.path.realpath(name)
     if stat.S_ISREG(found.st_mode):
         return found.st_dev, found.st_ino
@@ -60,7 +60,7 @@ def _identity(name: str, standard: int) -> Hashable:
 
 
 def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
-    """Say it before the work if a file can have no place."""
+    """Raise BadInput if no file can be written to this path."""
     if path is None or checks.path(name, path) == "-":
         return
     here = Path(os.path.realpath(path))  # the file a link points to
@@ -72,17 +72,17 @@ def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
         why = f"{folder} is a file; choose another" if there else f"there is no folder {folder}; make it first"
         raise BadInput(f"{name} is {path}, but {why}.")
     if is_special(here):
-        return  # a pipe or a device, which is written to as it is
-    try:  # files are written under another name in their folder; what counts is whether that can be made
+        return  # a pipe or a device, which is written to directly
+    try:  # files are first written under a temporary name in their folder, so that must be possible
         tempfile.NamedTemporaryFile(dir=here.parent, prefix=f".{here.name}.", suffix=".part").close()
     except OSError as error:
         raise BadInput(
             f"{name} is {path}; no file can be written there ({error.strerror}). Choose another folder or name."
         ) from None
-    remove_leftovers(here)  # also if this run will write nothing, since it finds that it was finished before
+    remove_leftovers(here)  # even if this run turns out to have been finished before and writes nothing
 
 
 def check_report(path: str | os.PathLike[str] | None) -> None:
-    """A report is a page; any other name is rather that of some data."""
+    """Raise BadInput unless a report's name ends in .html or .htm: any other name is more likely a data file."""
     if path is not None and Path(checks.path(option("report"), path)).suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{option('report')} is {path}; its name must end in .html.")

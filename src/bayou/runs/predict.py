@@ -1,8 +1,8 @@
-"""`bayou.predict`: a model's predictions of data, as Arrow tables. `bayou predict` writes them to files.
+"""`bayou.predict`: predictions of a model as Arrow tables. `bayou predict` writes them to files.
 
 predictions = bayou.predict("new.csv", model="m.bayou", keep=["id"])
-for table in predictions: ...           # some rows after others, in memory that does not grow with the data
-predictions.to_pandas()                 # or all of them at once
+for table in predictions: ...           # in chunks, so that memory does not grow with the data
+predictions.to_pandas()                 # or all rows at once
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ def predict(
     threads: int | None = None,
     on_note: Callable[[Note], Any] | None = None,
 ) -> Predictions:
-    """Predict examples, and say how sure that is: what `bayou predict` does.
+    """Predict examples, with uncertainty, as `bayou predict` does.
 
     Args:
-        data: as `bayou.train` takes them; labels are not needed.
+        data: as for `bayou.train`; labels are not needed.
         model: a file, or a learner.
-        keep: columns of the data to have beside the predictions.
-        level: how certain it is that what is predicted lies between `low` and `high`.
-        quantiles: of a number to be predicted, besides: what it lies below with these probabilities; columns q0.1 etc.
-        explain: how many of the features, or columns of a table, to tell that moved each row's score most away from the
-            average row's: columns why1, by1 and so on, and what all others did, `others`.
-        horizon: "later" for rows that come after learning has stopped; "next" for whoever trains on again and again and
-            predicts just the next rows between.
-        tags: whether to have a column for the examples' tags (VW text); if not said, when the first rows have any.
-        format, threads: as of `bayou.train`.
-        on_error: "raise" a sentence at the first bad line, or "skip" bad lines: there is no row for them.
-        on_note: called with what there is to say of the model, which is otherwise a Python warning.
+        keep: columns of the data to copy next to the predictions.
+        level: probability content of the interval [low, high].
+        quantiles: quantiles to predict (regression only), in columns q0.1 etc.
+        explain: number of features, or columns of a table, to report per row: those that moved its score furthest from
+            the average row's, in columns why1, by1 and so on, with the rest summed in `others`.
+        horizon: "later" for rows that come after learning has stopped; "next" for a model that keeps learning and
+            predicts only the next rows in between.
+        tags: whether to add a column with the examples' tags (VW text); by default, if the first rows have any.
+        format, threads: as for `bayou.train`.
+        on_error: "raise" BadInput at the first bad line, or "skip" bad lines, which then have no row in the output.
+        on_note: called with messages about the model; without it they are Python warnings.
 
     >>> import pyarrow as pa
     >>> from bayou.runs.train import train
@@ -81,7 +81,7 @@ def predict(
     ['site=b', 'site=a']
     """
     learner = model if isinstance(model, Learner) else load(model)
-    reach(level)  # refuses what is no level
+    reach(level)  # raises BadInput if invalid
     quantiles = _shares(quantiles)
     keep = list(texts("keep", keep, "the names of some columns"))
     explain = whole_number("explain", explain, 0, MOST)
@@ -100,7 +100,7 @@ def predict(
 
 
 def _shares(quantiles: Sequence[float]) -> list[float]:
-    """The probabilities whose quantiles are asked for."""
+    """Return the probabilities of the requested quantiles. Raise BadInput if one is not between 0 and 1."""
     shares = several("quantiles", quantiles, "probabilities")
     for share in shares:
         if not is_share(share):
@@ -110,15 +110,15 @@ def _shares(quantiles: Sequence[float]) -> list[float]:
 
 
 class Predictions:
-    """A model's predictions of some data, made as they are asked for: an iterator of Arrow tables.
+    """Lazy predictions of a model: an iterable of Arrow tables, each computed when it is requested.
 
     Attributes:
-        columns: their names; those that are kept, and the tag, stand beside them.
-        source: where the examples come from.
-        explains: what is explained, "mean" or "log_odds" of each prediction; None where nothing is.
-        average: that of the average row; None where nothing is explained, and of several classes.
-        evaluation: how good the predictions were so far, if there are labels.
-        skipped: bad lines, and rows that the learner refused; bad: the first few, as sentences.
+        columns: names of the predicted columns, without kept columns and tags.
+        source: the source of the examples.
+        explains: the explained quantity, "mean" or "log_odds" of each prediction; None without explanations.
+        average: that quantity for the average row; None without explanations, and for multiclass models.
+        evaluation: evaluation of the predictions so far, if there are labels.
+        skipped: number of bad lines and of rows that the learner rejected; bad: messages for the first few.
 
     >>> import pyarrow as pa
     >>> from bayou.runs.train import train
@@ -171,15 +171,15 @@ class Predictions:
         self._refused = Refused(self.source)
 
     def warm_up(self) -> None:
-        """Load or compile every kernel by predicting the first few rows, before time is measured."""
+        """Load or compile every kernel by predicting the first few rows, so that timings exclude it."""
         batch = first_rows(self.source)
-        with contextlib.suppress(BadInput):  # it will be said when these rows come
+        with contextlib.suppress(BadInput):  # reported when these rows are predicted
             predicted = self._predict(batch)
             rows = prediction_table(self._learner, predicted, self._level, self._quantiles)
             warming.writing(self._learner, predicted, Part(rows, explained=self._explained(batch, predicted)))
 
     def parts(self) -> Iterator[Part]:
-        """The predictions as arrays, some examples after others."""
+        """Yield the predictions as arrays, batch by batch."""
         self._begin()
         for whole in self.source:
             for _, batch, predicted in self._refused.accepted(whole, self._predict):
@@ -200,7 +200,7 @@ class Predictions:
             yield part.table(self.columns, tags)
 
     def to_arrow(self) -> pa.Table:
-        """All of them in one table."""
+        """Return all predictions as one Arrow table."""
         import pyarrow as pa
 
         tables = list(self)
@@ -209,7 +209,7 @@ class Predictions:
         return pa.concat_tables(tables, promote_options="permissive")
 
     def to_pandas(self) -> Any:
-        """All of them as a DataFrame of pandas."""
+        """Return all predictions as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     @property
@@ -227,5 +227,5 @@ class Predictions:
 
     @property
     def kinds(self) -> list[tuple[int, str]]:
-        """Of bad lines: how many, and the first; the commonest kind before the others."""
+        """Kinds of bad lines as (count, first message), most frequent first."""
         return self._refused.kinds

@@ -1,11 +1,11 @@
-"""Learning in rounds (`bayou.rounds`) with other processes on this machine: `bayou train --processes N`.
+"""Learning in rounds (`bayou.rounds`) with several processes on this machine: `bayou train --processes N`.
 
-This process cuts the text into blocks and hands them out in turn; N - 1 workers, and itself between two others' blocks,
-parse and learn them, lanes alone. What comes out depends on the data and on N, not on who was quicker.
+This process cuts the text into blocks and hands them out in turn to N - 1 workers and to itself; each parses its blocks
+and learns them with the lanes alone. The result depends on the data and on N, not on timing.
 
-    base        the first rows, learned here
-    rounds      each as large as all before it or larger, block after block to one process after another
-    last rows   held out: the combination is learned afresh on them, while the lanes learn them, too
+    base        the first rows, learned in this process
+    rounds      each at least as large as all rows before it; blocks go to the processes in turn
+    last rows   held out: the combination is relearned on them, and the lanes learn them, too
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from bayou.sources.reading.blocks import Block, Texts
 from bayou.sources.reading.in_order import InOrder
 from bayou.sources.source import Cut
 
-# With fewer rows one process is as quick.
+# With fewer rows a single process is as fast.
 LEAST_ROWS = 400_000
-# How much is learned here first: about as long as that takes, workers need to start.
+# Rows to learn in this process first; this takes about as long as the workers need to start.
 BASE = rounds.Amount(0.025, rounds.MIN_SHARD_ROWS, 400_000)
-# What shards lose, each knowing nothing of the others, goes with their number: with few processes a round is larger
-# than all before it, so many times, over their number.
+# The loss from learning shards independently grows with their number, so with few processes a round may be larger: up
+# to GROWTH / processes times as large as all rows before it.
 GROWTH = 6
-# Blocks that wait for a worker.
+# The most messages queued for a worker.
 WAITING = 4
 
 Blocks = Iterator[Cut]
 
 
 def rows_expected(source: Source) -> tuple[float, str]:
-    """How many rows there are, about, from how far the first block reaches; and why they are not for processes."""
+    """Return the expected number of rows, from the first block, and why not to use processes ("" if they pay)."""
     if not source.in_blocks:
         return 0.0, "other processes take blocks of text from files"
     blocks = source.blocks()
@@ -62,29 +62,29 @@ def rows_expected(source: Source) -> tuple[float, str]:
 
 
 class ProcessDriver(rounds.Driver):
-    """Learns a source in so many processes: this one, and others. What a round learns is an iterator of blocks.
+    """Driver that learns a source in several processes, this one included. A round's rows are an iterator of blocks.
 
     Attributes:
-        rows: learned so far.
-        read: rows of this pass that are done with, learned or refused: all up to some place in the data.
-        on_round: called with what there is to say of each round.
+        rows: number of rows learned so far.
+        read: number of rows of this pass that were processed, learned or rejected: a prefix of the data.
+        on_round: called with a message about each round.
     """
 
     def __init__(self, learner: Learner, source: Source, refused: Refused, expected: float, processes: int) -> None:
         super().__init__(learner)
         self._source, self._refused, self._processes, self._expected = source, refused, processes, expected
-        self._end = 1.0 - rounds.HELD_OUT.of(expected) / expected  # of what is learned in rounds
-        self._stopped: Any = False  # what is true once the run is to stop
-        self._behind: Batch | None = None  # the rows of a round's last block that are to be held out
+        self._end = 1.0 - rounds.HELD_OUT.of(expected) / expected  # fraction of the data to learn in rounds
+        self._stopped: Any = False  # becomes true once the run must stop
+        self._behind: Batch | None = None  # rows of a round's last block to hold out
         self._held: list[Batch] = []
-        self._own: rounds.Shard | None = None  # this process' own; None if the base has changed besides
+        self._own: rounds.Shard | None = None  # shard of this process; None if the base has changed since
         self._others: list[Worker] = []
-        self._before = self._done = 0.0  # the share of the data that was taken in this pass, and without its last block
+        self._before = self._done = 0.0  # fractions of the data before and after the last block
         self.rows = self.read = 0
         self.on_round: Callable[[str], object] = lambda words: None
 
     def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, told: Callable[[], None]) -> None:
-        """The base, by `learn`, and doubling rounds; `told` is called after each block."""
+        """Learn the base with `learn`, then the rounds; hold out the last rows. Call `told` after each block."""
         self._stopped, before = stopped, self.learner.examples
         enough = 0 if before >= BASE.low else int(BASE.of(self._expected))
         blocks, base = self._blocks(told), 0
@@ -105,20 +105,20 @@ class ProcessDriver(rounds.Driver):
         self._hold(blocks)
 
     def next_pass(self, stopped: Interrupt, told: Callable[[], None]) -> None:
-        """All rows but those held out count half again, and what is known half."""
+        """Learn all rows but those held out once more: each counts half, and so does everything learned before."""
         self._base_is_new()
         self._stopped, self._before, self._done, self.read = stopped, 0.0, 0.0, 0
         self.learn_round(self._until(self._blocks(told), self._end), self._processes, is_repeated=True)
 
     def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
-        """Learn the rows that were held out, and from what lanes say of them how to combine these, afresh."""
-        if self._held:  # else no row came behind those that were learned
+        """Learn the held-out rows, and relearn the combination from the lanes' predictions of them."""
+        if self._held:  # empty if no rows are left after the rounds
             rounds.learn_held_out(self.learner, self._held, on_told)
             self.rows += sum(map(len, self._held))
 
     @contextmanager
     def processes(self, options: dict[str, Any]) -> Iterator[None]:
-        """Workers that read as these options say; they end with what is within."""
+        """Start the workers, which read data with these options; stop them at the end of the block."""
         first = {"options": options, "dtype": self.learner.parameters["dtype"], "flags": flags_are_spoken()}
         try:
             for _ in range(self._processes - 1):
@@ -131,13 +131,13 @@ class ProcessDriver(rounds.Driver):
     # --- rounds -------------------------------------------------------------------------------------------------
 
     def _taken(self, block: Cut) -> Batch:
-        """The rows of a block, which this process takes care of."""
+        """Read the rows of a block in this process, and count them."""
         batch = self._source.read(block)
         self.read += len(batch)
         return batch
 
     def _blocks(self, told: Callable[[], None]) -> Blocks:
-        """All blocks in order, cut, and decompressed, ahead in another thread."""
+        """Yield all blocks in order; another thread cuts and decompresses them ahead."""
         ahead = InOrder(self._source.blocks(), lambda block: block, help=False)
         try:
             for block in ahead:
@@ -187,7 +187,7 @@ class ProcessDriver(rounds.Driver):
 
     def _join(self, summed: pa.Table, shards: int) -> None:
         own, others = cast(rounds.Shard, self._own), self._others[: shards - 1]
-        # who needs to know it for the next round
+        # number of workers that need the sum for the next round
         goes_on = len(others) if self._done < self._end and not self._stopped else 0
         packed = _packed(summed) if goes_on else b""
         for worker in others[:goes_on]:
@@ -197,7 +197,7 @@ class ProcessDriver(rounds.Driver):
         own.apply(summed, shards)
 
     def _learn(self, block: Cut, learn: Callable[[Batch], None]) -> None:
-        """Learn a block here, but for what lies behind the end of what is learned in rounds: blocks may be long."""
+        """Learn a block in this process; set aside its rows beyond the end of the rounds, as blocks may be long."""
         batch, self._behind = self._taken(block), None
         if self._done > self._end:
             kept = int(len(batch) * max(self._end - self._before, 0.0) / (self._done - self._before))
@@ -205,20 +205,20 @@ class ProcessDriver(rounds.Driver):
         self.rows += sum(len(part) for _, part, _ in self._refused.accepted(batch, learn))
 
     def _base_is_new(self) -> None:
-        """What others know of the base, and the own shard, is of no use any more."""
+        """Discard the own shard and mark the workers' bases as stale, because the base has changed."""
         self._own = None
         for worker in self._others:
             worker.stale = True
 
     def _hold(self, blocks: Blocks) -> None:
-        """Hold out the last rows; of a run that was stopped, the next ones, as many as the combination needs."""
+        """Hold out the remaining rows; if the run was stopped, only as many as the combination needs."""
         enough, held = rounds.HELD_OUT.low if self._stopped else np.inf, sum(map(len, self._held))
         while held < enough and (block := next(blocks, None)) is not None:
             self._held += self._fit(self._taken(block))
             held = sum(map(len, self._held))
 
     def _fit(self, rows: Batch) -> list[Batch]:
-        """Those that the learner will not refuse."""
+        """Return the rows that the learner accepts, in chunks."""
         return [part for _, part, _ in self._refused.accepted(rows, self.learner.check) if len(part)]
 
 
@@ -230,14 +230,14 @@ def _packed(table: pa.Table) -> bytes:
     return packed
 
 
-# --- a worker, seen from here and from within -----------------------------------------------------------------------
+# --- a worker: its handle, and its own process -----------------------------------------------------------------------
 
 
 class Worker:
-    """Another process, and a thread that hands it what it has to do.
+    """A worker process, and a thread that sends it messages.
 
     Attributes:
-        stale: whether it has another base than this process.
+        stale: whether its base differs from that of this process.
     """
 
     def __init__(self, first: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ class Worker:
         self._waiting.put((what, *rest))
 
     def receive(self) -> Any:
-        """What it answers; what was bad there is bad here."""
+        """Return the worker's answer, or raise the exception that it raised."""
         try:
             answer = pickle.load(cast(Any, self._process.stdout))  # of our own process
         except (EOFError, OSError, pickle.UnpicklingError):
@@ -264,7 +264,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """It ends at once; first of all, as what waits for it could otherwise wait forever."""
+        """Terminate the worker, then stop the thread (which could otherwise block forever writing to it)."""
         self._process.terminate()
         self._process.wait()
         self._waiting.put(None)
@@ -275,12 +275,12 @@ class Worker:
             if self._broken is None:
                 try:
                     _put(into, message)
-                except OSError as error:  # it has ended; whoever waits for its answer hears of it
+                except OSError as error:  # it has exited; `receive` reports it
                     self._broken = error
 
 
 def _put(into: Any, message: tuple[Any, ...]) -> None:
-    """A message. A worker reads a block from its file; if that is compressed, its bytes come behind the message."""
+    """Write a message. A worker reads a block from its file; if that is compressed, the bytes follow the message."""
     behind = None
     if message[0] == "block":
         cut = message[1]
@@ -293,12 +293,12 @@ def _put(into: Any, message: tuple[Any, ...]) -> None:
 
 
 def work() -> None:
-    """In a process of its own: do what standard input says, answer on standard output."""
+    """Run a worker process: execute the messages from standard input, answer on standard output."""
     from bayou.kernels.startup import without_blas
 
     told, heard = sys.stdout.buffer, sys.stdin.buffer
-    sys.stdout = sys.stderr  # whatever else would be printed must not be taken for an answer
-    with without_blas(), suppress(EOFError, BrokenPipeError):  # whoever listened is gone
+    sys.stdout = sys.stderr  # nothing else that is printed may be taken for an answer
+    with without_blas(), suppress(EOFError, BrokenPipeError):  # the parent process has ended
         _, first = pickle.load(heard)  # of our own process
         with as_flags(first.pop("flags")):
             worker = _WorkerLoop(**first)
@@ -310,11 +310,11 @@ def work() -> None:
                 if answer is not None:
                     pickle.dump(answer, told, 5)
                     told.flush()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), told.fileno())  # for what Python flushes in the end
+    os.dup2(os.open(os.devnull, os.O_WRONLY), told.fileno())  # for the flush when Python exits
 
 
 class _WorkerLoop:
-    """What a worker knows: its shard of the model, and how to read blocks."""
+    """State of a worker: its shard of the model, and a source that reads blocks."""
 
     def __init__(self, options: dict[str, Any], dtype: str) -> None:
         self._options, self._dtype = options, dtype
@@ -322,7 +322,7 @@ class _WorkerLoop:
         self._failed: Exception | None = None
 
     def do(self, what: str, *rest: Any) -> Any:
-        """One thing; what fails is told when an answer is asked for."""
+        """Execute one message; an exception is kept, and returned when "gain" asks for an answer."""
         try:
             if self._failed is None:
                 return getattr(self, f"_{what}")(*rest)
@@ -343,7 +343,7 @@ class _WorkerLoop:
         self._refused = Refused(self._source)
 
     def hear(self, heard: Any, block: Block) -> None:
-        """The bytes of the next block, if they come behind the message."""
+        """Read the bytes of the next block if they follow the message."""
         if block.at is None:
             heard.readinto(self._texts.room_for(block.size)[: block.size].data)
 

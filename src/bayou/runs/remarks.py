@@ -1,4 +1,4 @@
-"""Remarks: what a run shows that is no error, but that somebody should know who is to trust it. One line each."""
+"""Remarks: warnings about the data and the results of a run, one line each."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bayou.core.spelling import option
 from bayou.evaluate.later import LabelOrder
 from bayou.sources import Source
 
-# How many of the first rows are looked at, and how many of them must not be of the commonest class.
+# Number of first rows to check, and how many of them must not belong to the most frequent class.
 ROWS, EACH = 4096, 20
-# How many columns are named.
+# Number of columns that are named.
 NAMED = 3
-# From this AUC on, of at least so many examples, somebody should ask why.
+# An AUC from this on, over at least this many examples, is suspicious.
 PERFECT, EXAMPLES = 0.999, 100
 # What may follow a column's name in the name of one of its features.
 _AFTER = re.compile(r"(?==|<|>=| in \[| is there| hour=| weekday=| month=| workday hour=| weekend hour=)")
 
 
 class Remarks:
-    """Watches a run: `look` at its batches, then ask what there is to say (`after`)."""
+    """Collector of remarks: `look` at the batches of a run, then get the remarks from `after`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -36,7 +36,7 @@ class Remarks:
         self._order = LabelOrder() if two else None
 
     def look(self, batch: Batch) -> None:
-        """Before it is learned from, in the first pass. Columns are looked at while there are few names yet."""
+        """Observe a batch of the first pass before it is learned; its rows are kept until there are ROWS."""
         self._any = True
         if self._missing > 0:
             self._rows.append(batch[: self._missing])
@@ -45,7 +45,7 @@ class Remarks:
                 self._end()
 
     def follow(self, labels: Any) -> None:
-        """Those of the next rows, in order, in the first pass."""
+        """Observe the labels of the next rows of the first pass, in order."""
         if self._order is not None:
             self._order.add(labels)
 
@@ -55,7 +55,7 @@ class Remarks:
         self._rows, self._missing = [], 0
 
     def after(self, meter: Any) -> list[str]:
-        """What there is to say of the data, and of how good the predictions were."""
+        """Return the remarks on the data and on the quality of the predictions."""
         said = list(self._source.remarks)
         if self._any and not meter.examples:
             return [*said, f"all examples have the weight 0: nothing was learned; check what {option('weight')} names"]
@@ -75,9 +75,9 @@ class Remarks:
 
 
 def _telling(batch: Batch, source: Source) -> list[str]:
-    """Columns (features, where there are no columns) each of which alone tells the labels of these rows.
+    """Return the columns (features, if there are no columns) each of which alone determines the labels of these rows.
 
-    It does if all rows that have a value of it in common have the same label, as those without a value do.
+    A column does if all rows with the same value have the same label, and so do the rows without a value.
     """
     _, label = np.unique(np.asarray(batch.labels), return_inverse=True)
     n, of_each = len(label), np.bincount(label)
@@ -90,7 +90,7 @@ def _telling(batch: Batch, source: Source) -> list[str]:
     met = _by_label(which, label[rows], len(features), kinds)
     mixed = np.bincount(column_of, np.count_nonzero(met, axis=1) > 1, size) > 0
     values = np.bincount(column_of, minlength=size)
-    if shown is not None:  # each column that a row has, once; of a feature that is so
+    if shown is not None:  # each (column, row) once; features are unique per row already
         which, rows = np.divmod(np.unique(column_of[which] * n + rows), n)
     complete = (_by_label(which, label[rows], size, kinds) == of_each).sum(axis=1)  # labels whose rows all have it
     telling = np.flatnonzero(~mixed & (complete >= kinds - 1) & (values <= n / 10))
@@ -100,12 +100,12 @@ def _telling(batch: Batch, source: Source) -> list[str]:
 
 
 def _by_label(which: np.ndarray, label: np.ndarray, size: int, kinds: int) -> np.ndarray:
-    """How often each of so many things comes with each label."""
+    """Return the counts (size, kinds) of each index in `which` with each label."""
     return np.bincount(which * kinds + label, minlength=size * kinds).reshape(size, kinds)
 
 
 def _named(features: np.ndarray, source: Source) -> list[tuple[int, str | None]]:
-    """Features and their names, if they have any."""
+    """Return (feature, name) pairs; the name is None if unknown."""
     known = source.extras.names
     called = [None] * len(features) if known is None else known.name_of(features)
     return list(zip(features.tolist(), called, strict=True))
@@ -116,18 +116,18 @@ def _feature(number: int, name: str | None) -> str:
 
 
 def _columns(features: np.ndarray, source: Source) -> tuple[list[str] | None, np.ndarray]:
-    """Columns by name, and the number of each feature's; a feature that is of no column is one of its own.
+    """Return the display names of columns, and each feature's position in them; other features are their own column.
 
-    Where there are no columns at all no feature is looked at, of which there may be many.
+    Without columns the names are None, because there may be too many features to name.
     """
     columns = {column.name for column in source.recipe.columns or ()}
     if not columns:
         return None, np.arange(len(features))
-    numbers: dict[str | int, int] = {}  # of columns, and of features that are of none
+    numbers: dict[str | int, int] = {}  # positions of columns, and of features without a column
     shown, found, heads = list[str](), list[int](), dict[str, str | None]()
     for feature, name in _named(features, source):
         head, mark, _ = (name or "").partition("=")
-        if head not in heads:  # there are many features, of few columns
+        if head not in heads:  # cached: there are many features, but few columns
             heads[head] = _column(head + mark, columns)
         own = name if name in columns else heads[head] or _column(name or "", columns)
         number = numbers.setdefault(feature if own is None else own, len(shown))
@@ -138,7 +138,7 @@ def _columns(features: np.ndarray, source: Source) -> tuple[list[str] | None, np
 
 
 def _column(name: str, columns: set[str]) -> str | None:
-    """The column whose name is the shortest part of a feature's name that a mark follows, or all of it."""
+    """Return the column of a feature: its whole name, or the shortest column name that a mark follows."""
     if name in columns:
         return name
     return next((own for mark in _AFTER.finditer(name) if (own := name[: mark.start()]) in columns), None)

@@ -1,4 +1,4 @@
-"""Where a resumed run begins: where one of the same files was interrupted, or at the beginning; what to say of it."""
+"""Resuming of interrupted runs: the position to continue at, and messages about it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from bayou.sources.reading.opening import expand
 
 
 def marks_of(names: Sequence[str]) -> list[FileMark]:
-    """The files that are to be read, as they are now; none of a table in memory."""
+    """Return the current marks of the files to be read; an empty list for tables in memory."""
     return [FileMark.of(name) for name in expand(names)] if names else []
 
 
 def interrupted_in(extras: Extras, files: Sequence[FileMark]) -> Unfinished | None:
-    """The run that was interrupted in these files, if there is one. More of them may have come behind the others."""
+    """Return the run that was interrupted in these files, if any; files may have been appended since.
+
+    Raises:
+        BadModel: if one of the files has changed.
+    """
     place = extras.unfinished
     if place is None or not place.files or _names(place.files) != _names(files[: len(place.files)]):
         return None
@@ -32,14 +36,14 @@ def interrupted_in(extras: Extras, files: Sequence[FileMark]) -> Unfinished | No
 
 
 def going_on(place: Unfinished, files: Sequence[FileMark]) -> str:
-    """What to say when a run is gone on with."""
+    """Return the message for a run that continues an interrupted one."""
     said = f"going on after {place.rows:,} examples of pass {place.passed + 1}, where it was interrupted"
     changed = [now.path for was, now in zip(place.files, files, strict=False) if was.size not in (None, now.size)]
     return said + (f"; {', '.join(changed)} was written to since, but holds what it held" if changed else "")
 
 
 def known_already(extras: Extras, files: Sequence[FileMark]) -> list[str]:
-    """What to say of files that the model has learned from before."""
+    """Return messages about an abandoned run and about files that the model has learned before."""
     said = []
     if extras.unfinished is not None and extras.unfinished.files:
         place = extras.unfinished

@@ -14,23 +14,23 @@ from bayou.learners.ensembles.delayed import BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES
 from bayou.runs.warming import TRIED_ROWS
 from bayou.sources import Source
 
-# How many refused rows are described.
+# Number of rejected rows that are described.
 DESCRIBED = 5
-# A batch ends where it has so many feature values: it bounds the memory that very long rows take.
+# A batch ends when it has this many feature values, which bounds the memory for very long rows.
 MAX_BATCH_NONZEROS = 1 << 22
-# Of the first rows a batch has so many, and is worth the calls that it takes.
+# Size of a batch at the start of a stream, large enough to be worth its calls.
 MIN_BATCH_ROWS = 1024
 
 
 def first_rows(source: Source) -> Batch:
-    """A few rows, which will come again: something to try a learner on before time is measured."""
+    """Return the first few rows without consuming them, to warm up a learner before time is measured."""
     return source.peek()[:TRIED_ROWS]
 
 
 def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
-    """Which of the rows numbered `first` to `first + n - 1` of a stream are of a share that is spread evenly.
+    """Return a mask of the rows `first` to `first + n - 1` of a stream that belong to an evenly spread share.
 
-    They are the same however the stream is cut.
+    The rows do not depend on how the stream is cut into batches.
 
     >>> spread_evenly(0, 8, 0.25)
     array([False, False, False,  True, False, False, False,  True])
@@ -41,10 +41,10 @@ def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
 
 
 def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:
-    """Try something on a batch that may be refused because of some rows: then on its halves, and so on.
+    """Yield (first row, chunk, result or error) of `attempt`, bisecting a batch until rejected rows are alone.
 
-    Gives (number of its first row, part, what the attempt gave) in order; of a single row that is refused, the error.
-    A batch is refused whole, before its first row, so that nothing is done twice.
+    A chunk is halved while `attempt` raises or returns BadInput; a single rejected row is yielded with its error.
+    `attempt` must be atomic: it accepts the whole chunk or changes nothing.
     """
     try:
         answer = attempt(batch)
@@ -59,12 +59,12 @@ def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Ite
 
 
 def block_size(learned: int) -> int:
-    """Return the rows of the block that a bank looks ahead in, after so many learned rows."""
+    """Return the size of the next look-ahead block of a bank that has learned this many rows."""
     return max(1, min(learned // BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES))
 
 
 def block_sizes(learned: int) -> int:
-    """Return the rows of as many whole blocks as make a batch that is worth its calls, and soon there.
+    """Return the number of rows of a batch of several whole blocks, large enough to be worth its calls.
 
     >>> block_size(2000), block_sizes(2000)
     (250, 7235)
@@ -80,17 +80,17 @@ def rebatch(
 ) -> Iterator[Batch]:
     """Yield the same rows in batches whose ends depend on the rows alone, not on how they arrive.
 
-    What a bank learns for later rows depends on how far it can look ahead, which is to the end of a batch. So a batch
-    has `blocks(t)` learned rows after t of them; it ends earlier with the row that brings it to MAX_BATCH_NONZEROS
-    values or AT_ONCE rows. Rows of weight 0 are not learned, and count in the latter alone. Rows that a learner is
-    going to refuse count like any other in the batch that they are in, and not in t: so a run that is resumed at the
-    end of a batch goes on with the same batches.
+    A bank looks ahead to the end of a batch, so what it learns for later rows depends on where batches end. After t
+    learned rows, a batch has `blocks(t)` rows to learn; it ends earlier with the row that brings it to
+    MAX_BATCH_NONZEROS values or AT_ONCE rows. Rows of weight 0 are not learned and count only towards the latter two.
+    Rows that the learner will reject count in their batch, but not in t, so a run resumed at the end of a batch
+    continues with the same batches.
 
     Args:
         batches: the rows as they arrive.
-        learned: returns t; called once the rows that were yielded before have been learned.
-        dtype: in which weights are learned: one that is 0 in it is 0.
-        blocks: `block_size`, or `block_sizes` where it does not matter whether a learner gets blocks one by one.
+        learned: returns t; called after the previously yielded rows have been learned.
+        dtype: type of the learner's weights; an example weight that rounds to 0 in it counts as 0.
+        blocks: `block_size`, or `block_sizes` if the learner need not get blocks one by one.
     """
     waiting: list[Batch] = []
     rows = values = counted = size = 0
@@ -116,7 +116,7 @@ def rebatch(
 
 
 def behind(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """Yield what comes after so many rows."""
+    """Yield the batches without their first `rows` rows."""
     for batch in batches:
         if rows < len(batch):
             yield batch[rows:] if rows else batch
@@ -124,12 +124,12 @@ def behind(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
 
 
 class Refused:
-    """Rows that a learner refuses: skipped and counted, or an error, as the source does with bad lines.
+    """Handling of rows that a learner rejects: skipped and counted, or raised, as the source treats bad lines.
 
     Attributes:
-        count: how many there were.
-        sentences: what was wrong with the first few.
-        kinds: that, of those of the source and these, the commonest first: how many there were, and the first.
+        count: number of rejected rows.
+        sentences: messages for the first few.
+        kinds: (count, first message) of the source's kinds of bad lines and of rejected rows, most frequent first.
     """
 
     def __init__(self, source: Source) -> None:
@@ -138,7 +138,7 @@ class Refused:
         self.sentences: list[str] = []
 
     def accepted(self, batch: Batch, attempt: Callable[[Batch], Any]) -> Iterator[tuple[int, Batch, Any]]:
-        """As `halved`, without the rows that are refused."""
+        """Yield (first row, chunk, result) of `attempt` as `halved` does, without the rejected rows."""
         for first, part, answer in halved(batch, attempt):
             if isinstance(answer, BadInput):
                 self.refuse(part, str(answer))
@@ -154,7 +154,7 @@ class Refused:
             self.sentences.append(sentence)
 
     def hear(self, count: int, sentences: list[str]) -> None:
-        """Count what was refused in another process."""
+        """Add the rows that another process rejected."""
         self.count += count
         self.sentences = [*self.sentences, *sentences][:DESCRIBED]
 

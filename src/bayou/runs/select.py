@@ -1,4 +1,4 @@
-"""Select the features that matter: learners with ever smaller inclusion priors side by side, cut to some sizes."""
+"""Feature selection: learners with decreasing inclusion priors, trained side by side and cut to given sizes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from bayou.runs import settings as parameters
 from bayou.runs.options import Data, Note, RunOptions, options_of
 from bayou.runs.rows import spread_evenly
 
-# From "as likely as not" to the least there is: on text each selects about a quarter less than the one before.
+# From even odds to nearly 0: on text, each selects about a quarter fewer features than the one before.
 PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)
 DEFAULT_SIZES = (30, 100, 300, 1000)
-# The most held-out examples that are kept; of more every other one is dropped, again and again.
+# The most held-out examples to keep; whenever there are more, every other one is dropped.
 MOST_KEPT = 100_000
 
 
 @dataclass(frozen=True)
 class Point:
-    """A sparse model, and what it is worth on the held-out examples."""
+    """A sparse model, and its evaluation on the held-out examples."""
 
     inclusion_prior: float
     features: np.ndarray
@@ -41,7 +41,7 @@ class Point:
     intercept: float
     log_loss: float | None
     auc: float | None
-    wanted: int | None = None  # None: all that the learner selected
+    wanted: int | None = None  # requested size; None: all features that the learner selected
 
     @property
     def size(self) -> int:
@@ -50,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a run has to show: all learners of the path, and the models of the sizes wanted."""
+    """Result of a selection: all models of the path, and those of the requested sizes."""
 
     path: list[Point]
     sizes: list[Point]
@@ -63,7 +63,7 @@ class Selection:
     notes: list[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """What `bayou select --json` prints."""
+        """Return the output of `bayou select --json`."""
 
         def plain(point: Point) -> dict[str, Any]:
             return {
@@ -85,7 +85,7 @@ class Selection:
 
 
 class SelectingOptions(RunOptions, total=False):
-    """What `select` can be told, besides what every run can."""
+    """Options of `select` in addition to those of every run."""
 
     settings: Mapping[str, Any] | Sequence[str]
     holdout: float
@@ -98,21 +98,21 @@ def select(
     on_progress: Callable[[int], Any] = lambda done: None,
     **options: Unpack[SelectingOptions],
 ) -> Selection:
-    """The features that matter, for models of several sizes, from one reading of the data.
+    """Select the features that matter, for models of several sizes, in one reading of the data.
 
     Args:
-        data: as `bayou.train` takes them.
-        sizes: how many features a model may have.
-        on_progress: called with the bytes read so far.
+        data: as for `bayou.train`.
+        sizes: numbers of features, one for each model.
+        on_progress: called with the number of bytes read so far.
         settings: parameters of spike-slab, by name.
-        holdout: the share of examples to test on; 0.1 if not given.
-        options: format, on_error, threads, on_note and those that make a recipe, as of `bayou.train`.
+        holdout: fraction of examples to test on; 0.1 by default.
+        options: format, on_error, threads, on_note and the recipe options, as for `bayou.train`.
     """
     return Selecting(data, sizes, **options).run(on_progress)
 
 
 class Selecting:
-    """A selection in two steps: what is wrong with the options is said when it is made; then `run`."""
+    """Selection in two steps: the constructor checks the options and raises BadInput, `run` does the work."""
 
     def __init__(self, data: Data, sizes: Sequence[int] = DEFAULT_SIZES, **options: Unpack[SelectingOptions]) -> None:
         given = options_of(options, settings=(), holdout=0.1)
@@ -128,7 +128,7 @@ class Selecting:
             )
         self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
         self._n_features = source.recipe.n_features
-        # Features are numbered as they come, so that memory is taken for those that are there.
+        # Features are numbered as they appear, so that only seen features take memory.
         self._table = CompactIndex(self._n_features, numbered=self._n_features > FEW)
         each = small.nbytes_for(1 << 20) * len(PRIORS) >> 20
         given.note(Note(f"{len(PRIORS)} learners side by side, {each} bytes of memory for every feature that is met"))
@@ -179,12 +179,12 @@ class Selecting:
             learner.learn(placed)
 
     def _features(self, places: np.ndarray) -> np.ndarray:
-        """The features that stand at some places."""
+        """Return the features at these positions of the compact table."""
         features = self._table.features()
         return places if features is None else features[places - 1]
 
     def _keep(self, batch: Batch, rows: np.ndarray) -> None:
-        """Held-out rows for the end."""
+        """Store held-out rows for the evaluation at the end."""
         X = csr_array((batch.values, batch.indices.astype(np.int64), batch.indptr), (len(batch), self._n_features))
         rows = rows[:: self._step]
         labels = np.asarray(batch.labels)[rows] == 1
@@ -194,7 +194,7 @@ class Selecting:
             self._step *= 2
 
     def _point(self, learner: SpikeSlab, places: np.ndarray, wanted: int | None = None) -> Point:
-        """The model of some features of a learner, by its formula: Phi(intercept + sum of weight * value)."""
+        """Evaluate the model that keeps only these features of a learner: Phi(intercept + sum of weight * value)."""
         order = np.argsort(self._features(places), kind="stable")
         places = places[order]
         features, weights = self._features(places), learner.weights_at(places).mean
@@ -216,7 +216,7 @@ class Selecting:
         )
 
     def _cut(self, path: Sequence[Point], size: int) -> Point:
-        """The learner that selected that many or the fewest more, cut to its most probable features."""
+        """Cut the learner that selected the fewest features, but at least `size`, to its `size` most probable ones."""
         enough = [k for k, point in enumerate(path) if point.size >= size]
         k = min(enough, key=lambda k: path[k].size) if enough else int(np.argmax([point.size for point in path]))
         places = self.learners[k].selected

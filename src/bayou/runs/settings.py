@@ -1,4 +1,4 @@
-"""Parameters of a learner (or of a simulator) by name: a mapping, or texts such as `--set name=value` has."""
+"""Parsing of learner (or simulator) parameters: a mapping, or texts of the form name=value, as for `--set`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def parse(
     more: Sequence[str] = (),
     refused: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The values set, for a function or class that takes them by name.
+    """Return the settings as keyword arguments for `target`. Raise BadInput for unknown names.
 
-    `taken` are names that have other options, `more` names that it takes besides; `refused` are names of what others
-    have, each with the sentence that says so.
+    `taken` are parameters of `target` that cannot be set, `more` additional valid names, and `refused` maps names that
+    only other targets have to an error message.
 
     >>> parse(["a=1", "b=x,2"], lambda a, b: None)
     {'a': 1, 'b': ['x', 2]}
@@ -47,7 +47,7 @@ def parse(
 
 
 def value_of(text: str) -> Any:
-    """A number, true, false, none, several of them separated by commas, or else the text itself."""
+    """Parse a number, true, false, none, or a comma-separated list of values; return any other text unchanged."""
     if "," in text:
         return [value_of(part.strip()) for part in text.split(",")]
     words = {"true": True, "false": False, "none": None, "yes": True, "no": False}
@@ -57,6 +57,6 @@ def value_of(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         try:
-            return float(text)  # .5 and 1e3, which JSON writes otherwise
+            return float(text)  # .5 and inf, which are not JSON
         except ValueError:
             return text

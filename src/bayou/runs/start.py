@@ -1,4 +1,4 @@
-"""What a training run starts from: a new learner, a model to go on with, or one to be like in all but the weights."""
+"""Starting point of a training run: a new learner, a model to resume, or one to copy in all but the weights."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Model = str | os.PathLike[str] | Learner
 
 @dataclass(frozen=True)
 class Start:
-    """Everything about the learner but what the data decide: its task and how many weights it will have.
+    """Specification of a run's learner, without what the data decide: its task and number of weights.
 
     Attributes:
-        name: as it was asked for.
-        old: the model that is resumed, or that the new one is to be like.
+        name: the requested learner, None for the default.
+        old: the model to resume, or to copy in all but the weights.
     """
 
     name: str | None
@@ -37,13 +37,13 @@ class Start:
 
     @property
     def guess(self) -> registry.Record:
-        """The learner, if labels are of two classes."""
+        """Record of the learner, assuming a binary task."""
         if self.old is not None:
             return self.old.record
         return registry.find(registry.DEFAULT if self.name is None else self.name)
 
     def chosen(self, task: str, classes: int = 0) -> Chosen:
-        """The learner for a task; of which so many classes were met already."""
+        """Return the learner for a task; `classes` is the number of classes seen so far."""
         if self.old is None:
             return choose(self.name, self.settings, task, classes)
         own = settings_of(self.old.record, self.settings)
@@ -58,7 +58,7 @@ def start_from(
     like: Model | None,
     recipe: dict[str, Any],
 ) -> Start:
-    """What these options mean. Options that contradict the model, or one another, are refused."""
+    """Return the start that these options specify. Raise BadInput or BadModel for contradictory options."""
     one_of("task", recipe.get("task", "auto"), TASKS)
     given = like if resume is None else resume
     old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
@@ -70,13 +70,13 @@ def start_from(
     else:
         _settle_task(start.guess, recipe)
         if recipe.get("task", "auto") != "auto" or start.guess.name != registry.DEFAULT:
-            # What is wrong with the parameters is wrong whatever the data.
+            # Invalid parameters are reported now, before the data decide the task.
             start.chosen(recipe.get("task", "auto")).make(1)
     return start
 
 
 def _settle_task(record: registry.Record, recipe: dict[str, Any]) -> None:
-    """What a learner is for, if it is for one task alone."""
+    """Set the task in the recipe if the learner has only one. Raise BadInput if an option contradicts it."""
     own, given = task_of(record), recipe.get("task", "auto")
     if own == "auto":
         return
@@ -90,7 +90,7 @@ def _settle_task(record: registry.Record, recipe: dict[str, Any]) -> None:
 
 
 def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str, Any]) -> None:
-    """A model that exists has its learner and its recipe; options may repeat them, not change them."""
+    """Raise BadModel if options differ from an existing model's learner or recipe; repeating them is allowed."""
     recipe = {} if old.extras.recipe is None else old.extras.recipe.to_json()
     record = None if learner is None else registry.find(learner)
     if record is not None and record.name != old.name:
@@ -102,7 +102,7 @@ def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str,
             )
     for name, value in given.items():
         there = recipe.get(name)
-        if name == "cross":  # in whatever lane
+        if name == "cross":  # whether made by a lane or as features
             value, there = (sorted(map(list, some)) for some in (value, [*recipe.get("pairs", []), *(there or [])]))
         if json.loads(json.dumps(value)) != there and (name, value) != ("task", "auto"):
             raise BadModel(

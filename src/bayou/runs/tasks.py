@@ -1,4 +1,4 @@
-"""Which learner serves a task: one of two classes also tells several apart, and the bank predicts numbers, too."""
+"""Choice of the learner for a task: binary learners also serve multiclass tasks, and the bank also regression."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ COMPARED = {
     "multiclass": registry.COMPARED,
     "regression": registry.COMPARED_OF_NUMBERS,
 }
-# From so many classes on, their banks are heard as one each.
+# With more classes than this, banks are light: their own predictions are stacked instead of those of their lanes.
 LIGHT = 64
-# What can be set of several classes, besides the parameters of the learner of each.
+# Parameters of multiclass models in addition to those of the learner of each class.
 _OF_CLASSES = ("max_classes", "light")
 
 
 class Chosen(NamedTuple):
-    """A learner for a task, but for how many weights it has."""
+    """A learner for a task, without its number of weights."""
 
     record: registry.Record
     parameters: dict[str, Any]
@@ -37,12 +37,12 @@ class Chosen(NamedTuple):
 
 
 def task_of(record: registry.Record) -> str:
-    """The task that a learner is for; "auto" where the labels are to decide."""
+    """Return the task of a learner; "auto" if the labels decide it."""
     return "auto" if record.task == "binary" else record.task
 
 
 def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: str, classes: int = 0) -> Chosen:
-    """The learner of this name (None: the default) for a task; `classes`: how many were met already.
+    """Return the named learner (None: the default) for a task; `classes` is the number of classes seen so far.
 
     >>> choose("bank", {}, "regression").record.name, choose("marginal", {}, "multiclass").parameters
     ('number-bank', {'learner': 'marginal'})
@@ -65,7 +65,7 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
 
 
 def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """What is set of a learner, by name; of lanes of pairs it is said where there are none."""
+    """Parse the settings of a learner. Raise BadInput for unknown ones, and for `pairs` of a learner without lanes."""
     refused = {} if record.task == "binary" else {"pairs": no_lanes()}
     return parameters.parse(settings, record.load(), taken=("n_features", "own"), refused=refused)
 

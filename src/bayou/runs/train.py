@@ -1,4 +1,4 @@
-"""`bayou.train`: learn from data, keep count, save; also when interrupted. `bayou train` shows what this does.
+"""`bayou.train`: learn from data, evaluate and save the model, even when interrupted. `bayou train` is its command.
 
 run = bayou.train("clicks.csv", label="clicked", model="m.bayou", report="report.html")
 run.evaluation.log_loss, run.skipped, run.learner
@@ -42,14 +42,14 @@ from bayou.runs.training_run import Progress, TrainingRun
 if TYPE_CHECKING:
     from bayou.report import Recorder
 
-# How much may wait to be done behind the thread that learns.
+# The most tasks deferred to the scoring thread.
 AHEAD = 12
-# How many files that were learned a model remembers, the last ones.
+# Number of learned files that a model remembers, the last ones.
 KEPT = 100
 
 
 class TrainingOptions(RunOptions, total=False):
-    """What `train` can be told, besides what every run can."""
+    """Options of `train` in addition to those of every run."""
 
     learner: str | None
     settings: Mapping[str, Any] | Sequence[str]
@@ -68,33 +68,32 @@ class TrainingOptions(RunOptions, total=False):
 def train(
     data: Data, *, on_progress: Callable[[Progress], Any] | None = None, **options: Unpack[TrainingOptions]
 ) -> TrainingRun:
-    """Learn from data, predicting each example before learning from it: what `bayou train` does.
+    """Learn from data, predicting each example before learning from it, as `bayou train` does.
 
     Args:
-        data: a path or glob, several, "-" for standard input; a DataFrame, an Arrow table or whatever else has
-            `__arrow_c_stream__`; or an iterable of such tables, which are taken for the parts of one.
+        data: a path or glob, or several; "-" for standard input; a DataFrame, an Arrow table or any other object with
+            `__arrow_c_stream__`; or an iterable of such tables, which are treated as parts of one.
         on_progress: called after each batch.
-        learner: which one; "bank" if not given, which predicts numbers and several classes, too.
+        learner: name of the learner; by default "bank", which also serves multiclass and regression tasks.
         settings: parameters of the learner, by name.
-        model: where to write what was learned.
-        resume: a model to go on from, in weights and recipe; like: one to be like in all but the weights. A path, or a
-            learner, which is left as it is.
-        passes: how often to go through the data; 1 if not given.
-        processes: how many processes, this one among them, learn at the same time, in rounds (`bayou.rounds`); for text
-            of at least 400,000 rows. What is told of predictions is then of the last rows, which are held out.
-        holdout: the share of examples not to learn, and to test the finished model on: 0.1 for the last tenth of the
-            data, "random:0.1" for a tenth that is spread evenly.
-        delay: how many examples late labels come: each is predicted when the labels of those so many before it are not
-            known yet. All is learned in the end.
-        checkpoint: save every N examples (1000000), or at times ("90s", "10min", "2h").
-        report: an .html file for what was learned, with plots.
-        format: of files; "auto" goes by the name and the beginning of the data.
-        on_error: "skip" bad lines, counting them, or "raise" a sentence at the first.
-        threads: how many other threads read ahead; the results do not depend on it.
-        on_note: called with each thing there is to say.
+        model: file to save the model to.
+        resume: a model to continue, with its weights and recipe; like: a model whose learner, parameters and recipe a
+            new one takes over. A path, or a learner, which is not changed.
+        passes: number of passes over the data; 1 by default.
+        processes: number of processes, this one included, that learn in parallel, in rounds (`bayou.rounds`); for text
+            of at least 400,000 rows. The evaluation then covers only the last rows, which are held out.
+        holdout: fraction of examples to hold out for testing the finished model: 0.1 for the last tenth of the data,
+            "random:0.1" for a tenth that is spread evenly.
+        delay: delay each label by this many examples; the rest are learned at the end.
+        checkpoint: save every N examples (1000000), or at intervals of time ("90s", "10min", "2h").
+        report: an .html file for a report with plots.
+        format: file format; "auto" detects it from the name and the beginning of the data.
+        on_error: "skip" and count bad lines, or "raise" BadInput at the first.
+        threads: number of additional threads that read ahead; the results do not depend on it.
+        on_note: called with each message.
         {recipe}
 
-    Ctrl-C ends the run after the present batch, with what was learned by then saved and returned (`run.signal`).
+    Ctrl-C ends the run after the current batch; the model so far is saved and returned (`run.signal`).
 
     >>> import pyarrow as pa
     >>> clicks = pa.table({"site": ["a", "b"] * 50, "clicked": [1, 0] * 50})
@@ -107,18 +106,19 @@ def train(
     run = training.run(on_progress)
     training.write_report(run)
     if run.unsaved is not None:
-        run.unsaved.run = run  # type: ignore[attr-defined]  # what was learned is not lost
+        run.unsaved.run = run  # type: ignore[attr-defined]  # so that the trained model is not lost
         raise run.unsaved
     return run
 
 
 class Training:
-    """A run in two steps: what is wrong with the options, whatever the data, is said when it is made; then `run`.
+    """Training in two steps: the constructor checks the options and raises BadInput or BadModel, `run` does the work.
 
     Attributes:
-        learner, source: what learns, and from what.
-        fitted: the columns of a table that were decided for this run; None if they were before, or there are none.
-        on_note: may be changed between the two steps.
+        learner, source: the learner, and the source of its examples.
+        fitted: the columns of a table whose roles were decided in this run; None if they were fixed before, or there
+            are no columns.
+        on_note: called with each message; may be changed between the two steps.
     """
 
     def __init__(self, data: Data, **options: Unpack[TrainingOptions]) -> None:
@@ -155,7 +155,7 @@ class Training:
         check_outputs({option("model"): own.model, option("report"): own.report}, data)
         self._path = None if own.model is None else Path(own.model)
         self._report = own.report
-        check_outputs({option("report"): own.report}, own.resume, own.like)  # the new model may take their place
+        check_outputs({option("report"): own.report}, own.resume, own.like)  # the new model may overwrite them
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
         with warming.ahead(warming.learner(start.guess.name)):
             self._prepare(data, start, own.passes, given)
@@ -174,7 +174,7 @@ class Training:
             self._recorder = Recorder(self.learner)
 
     def _prepare(self, data: Any, start: Start, passes: int, given: Given) -> None:
-        """What learns, and from what; and their kernels."""
+        """Open the source, make the learner, and load or compile their kernels."""
         self.source = sources.open(
             data,
             recipe=given.recipe if start.old is None else None,
@@ -213,13 +213,13 @@ class Training:
             )
 
     def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
-        """Where the run starts: at the beginning, or where one of the same data was interrupted."""
+        """Set the starting position: the beginning, or where a run over the same data was interrupted."""
         learner = self.learner
         self._passes = passes
-        self._pass = self._done = 0  # passes finished; rows of the present one that are done with
+        self._pass = self._done = 0  # finished passes; processed rows of the current one
         self._before = self.source.extras.counters if resumed else None
         self._learned = self.source.extras.finished if resumed else []
-        self._skipped_before = 0  # bad lines that an interrupted run counted, and that will be met again
+        self._skipped_before = 0  # bad lines counted by an interrupted run, which will be read again
         self._newly_skipped = 0
         unfinished = interrupted_in(self.source.extras, self._marks) if resumed and self.source.again else None
         self._place = unfinished
@@ -235,7 +235,7 @@ class Training:
             holdout = had
         if self._pass == self._done == 0:
             learner.new_stream()
-        self._first = self._pass  # in which predictions are scored: later ones have seen their examples
+        self._first = self._pass  # the pass whose predictions are scored: in later ones the examples are not new
         uses = self.source.extras.uses if resumed else None
         self._uses = Uses() if uses is None else copy.deepcopy(uses)
         self._refused = Refused(self.source)
@@ -252,7 +252,7 @@ class Training:
         self.on_note(Note(text, detail))
 
     def run(self, on_progress: Callable[[Progress], Any] | None = None) -> TrainingRun:
-        """All passes, checkpoints and the last save."""
+        """Run all passes, with checkpoints, and save the model."""
         if self._place is not None:
             self._say(going_on(self._place, self._marks))
         converged = False
@@ -283,7 +283,7 @@ class Training:
             try:
                 self._save(unfinished=bool(interrupt), write=bool(learned or not interrupt))
             except BadModel as error:
-                unsaved = error  # for after the results, which are not lost
+                unsaved = error  # reported after the results, which are not lost
         later = None if self._delay else self.learner.later_loss()
         return TrainingRun(
             learner=self.learner,
@@ -306,7 +306,7 @@ class Training:
         )
 
     def write_report(self, run: TrainingRun) -> None:
-        """What the run showed, for people; a model that could not be saved is still the first thing to say."""
+        """Write the report, if any. If the model could not be saved, ignore BadInput: that error matters more."""
         if self._report is None or self._recorder is None:
             return
         from bayou import report
@@ -324,31 +324,31 @@ class Training:
 
     @property
     def _skipped(self) -> int:
-        """Bad lines, and rows that the learner refused, of this pass."""
+        """Number of bad lines and of rows that the learner rejected in this pass."""
         return self.source.skipped + self._refused.count
 
     def _one_pass(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> None:
-        """From row `_done` on; rows before it were learned by a run that was interrupted."""
+        """Learn one pass from row `_done` on; an interrupted run has learned the rows before it."""
         self._refused, first = Refused(self.source), self._pass == self._first
         late = Delayed(self.learner, self._delay) if self._delay else None
         learner: Any = late or self.learner
-        if self._recorder is not None and first:  # what later passes say of their examples is no prediction
+        if self._recorder is not None and first:  # later passes predict no new examples
             self._recorder.teaches, learner = learner, self._recorder
 
         def learned() -> int:
             return self.learner.examples + (0 if late is None else late.n_waiting)
 
         rows = self._held_out.others(self.source, keep=first) if self._held_out.which else self.source
-        # A delayed learner would cut several blocks by its own examples, which are fewer.
+        # A delayed learner has learned fewer examples, by which it would cut a batch of several blocks differently.
         blocks = block_sizes if late is None else block_size
         batches = rebatch(behind(rows, self._done), learned, self.learner.parameters["dtype"], blocks)
         if (
             self._recorder is not None and first and self.learner.record.task != "multiclass"
-        ):  # whose blocks are its own
+        ):  # multiclass learners cut their own blocks
             batches = self._recorder.cut(batches)
         try:
             for batch in batches:
-                if interrupt and self._resumable:  # who goes on reads these rows again, in whole batches
+                if interrupt and self._resumable:  # a resumed run reads these rows again, in whole batches
                     break
                 self._learn(batch, learner)
                 self._tell(on_progress)
@@ -362,7 +362,7 @@ class Training:
                 late.finish()
 
     def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
-        """All passes, with other processes; False where that is of no use."""
+        """Run all passes in several processes; return False, without learning, if that does not pay."""
         from bayou.rounds import learn_part
         from bayou.runs.processes import ProcessDriver, rows_expected
 
@@ -399,21 +399,21 @@ class Training:
         return True
 
     def _count_skipped(self) -> None:
-        """Bad lines that no run has met before."""
+        """Update the number of bad lines that no earlier run has counted."""
         if self._pass == self._first:
             self._newly_skipped = max(self._skipped - self._skipped_before, 0)
 
     def _learn(self, batch: Batch, learner: Any) -> None:
         before = self._done
         scored = self._pass == self._first
-        if scored and self.source.extras.names is not None:  # which change: nobody else may look them up
+        if scored and self.source.extras.names is not None:  # learning changes the names, so look before
             self._remarks.look(batch)
-        # Whatever lanes can do without is done in another thread: this one goes on with the next rows.
+        # Work that the lanes do not depend on is deferred to another thread; this one continues with the next rows.
         step = partial(predict_then_learn, learner, behind=self._scoring)
         for first, part, told in self._refused.accepted(batch, step):
             if scored:
                 self._scoring.do(self._score, told)
-            self._done = before + first + len(part)  # also if the next part ends the run
+            self._done = before + first + len(part)  # even if the next chunk ends the run
         self._done = before + len(batch)
 
     def _score(self, told: Told) -> None:
@@ -441,7 +441,7 @@ class Training:
         return self._every_seconds is not None and time.monotonic() - self._saved_at >= self._every_seconds
 
     def _checkpoint(self) -> None:
-        """A failed one must not end the run: the next may succeed, and the last one says it."""
+        """Save a checkpoint. A failure is only reported: the next may succeed, and the last save raises it."""
         try:
             self._save(unfinished=True)
             self._say(f"checkpoint after {self.learner.examples:,} examples: {self._path}")
@@ -466,7 +466,7 @@ class Training:
             self.learner.save(self._path)
 
     def _counters(self) -> Counters:
-        """What this model has seen in all its runs; only predictions of examples it had not seen before count."""
+        """Return the counters over all runs of this model; only the first pass over new examples counts."""
         meter, now = self._meter, Counters(runs=1, loss_name=self._meter.loss_name)
         if self._first == 0:
             now = replace(

@@ -1,4 +1,4 @@
-"""How a training run goes, and how it went: what `bayou.train` gives back."""
+"""Progress and result of a training run, as `bayou.train` reports and returns them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bayou.evaluate.regression import RegressionEvaluation
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, after a batch.
+    """Progress of a run after a batch.
 
     Attributes:
-        rows: how many were read in this pass.
-        passed: how many passes are behind it.
-        bytes_done, bytes_total: of the files, as far as that can be known.
+        rows: number of rows read in this pass.
+        passed: number of finished passes.
+        bytes_done, bytes_total: bytes of the files read so far and in all; the total is None if unknown.
     """
 
     scored: Callable[[], BaseMeter]
@@ -31,30 +31,30 @@ class Progress:
 
     @property
     def meter(self) -> BaseMeter:
-        """What the predictions were worth so far: `meter.examples`, `meter.loss`. Whoever asks waits for it."""
+        """Scores of the predictions so far: `meter.examples`, `meter.loss`. Waits until pending ones are scored."""
         return self.scored()
 
 
 @dataclass
 class TrainingRun:
-    """How a run went.
+    """Result of a training run.
 
     Attributes:
-        learner: what has learned; the recipe and the names are in its `extras`.
-        evaluation: of predictions made before learning, in the first pass of this run.
-        held_out: of the examples that were held out, predicted by the finished model; held_out_rows: which those are.
-        learned: how many examples were learned, in all passes.
-        passes: how many were finished; converged: whether the learner says that more are of no use.
-        signal: what interrupted the run, if anything.
-        seconds: from the first example read to the last learned.
-        bad: the first bad lines, as sentences; kinds: how many there were of each kind, and the first, the commonest
-            before the others; folded: feature numbers that were too large for the table.
-        seen_before: the examples that were scored had been learned from in an earlier pass.
-        unsaved: why the model could not be written.
-        later_loss: the log loss of the last half of the stream (in the first pass) as it was learned, and what is
-            expected of later rows: `learned`, `expected`, `error`, `differs`; None where the learner cannot tell, and
-            where labels come late.
-        notes: what was said on the way; remarks: what is no error, but should be known.
+        learner: the trained learner; the recipe and the names are in its `extras`.
+        evaluation: evaluation of the predictions made before learning, in the first pass of this run.
+        held_out: evaluation of the finished model on the held-out examples; held_out_rows: a description of those.
+        learned: number of examples learned in all passes.
+        passes: number of finished passes; converged: whether the learner needs no more of them.
+        signal: the signal that interrupted the run, if any.
+        seconds: time from the first example read to the last learned.
+        bad: messages for the first bad lines; kinds: (count, first message) of each kind, most frequent first;
+            folded: number of feature indices that were too large for the table and wrapped.
+        seen_before: whether the scored examples had been learned in an earlier pass.
+        unsaved: the error that kept the model from being saved, if any.
+        later_loss: loss over the last half of the stream (in the first pass) while learning, and the expected loss of
+            the frozen model on later rows: `learned`, `expected`, `error`, `differs`; None if the learner does not
+            estimate it, or if labels are delayed.
+        notes: messages of the run; remarks: warnings about the data and the results.
 
     >>> import pyarrow as pa
     >>> from bayou import train
@@ -83,11 +83,11 @@ class TrainingRun:
 
     @property
     def skipped(self) -> int:
-        """Bad lines, and rows that the learner refused."""
+        """Number of bad lines and of rows that the learner rejected."""
         return self.evaluation.skipped
 
     def as_dict(self) -> dict[str, Any]:
-        """What `bayou train --json` prints."""
+        """Return the output of `bayou train --json`."""
         plain = self.evaluation.as_dict() | {
             "learner": self.learner.name,
             "passes": self.passes,

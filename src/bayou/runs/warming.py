@@ -1,12 +1,12 @@
-"""Kernels compiled ahead of time, and at the same time: `bayou warm`, and what a first run does.
+"""Compilation of kernels ahead of time and in parallel, for `bayou warm` and for first runs.
 
-A task runs a small part of bayou on toy data, so that its kernels are compiled and kept:
+A task runs a small part of bayou on toy data, so that its kernels are compiled and cached:
 
     learner bank    learning and predicting with a learner
     read csv        reading a format
 
-Other processes run tasks (`ahead`) while this one reads the data; whichever needs a kernel that another one compiles
-waits for it (`kernels.cache`). Results do not depend on it, and nothing needs it.
+Other processes run tasks (`ahead`) while this one reads the data; a process that needs a kernel which another one is
+compiling waits for it (`kernels.cache`). Warming is optional, and results do not depend on it.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from bayou.sources.formats import registry as formats
 if TYPE_CHECKING:
     from bayou.sources import Source
 
-# How many rows of the data a learner is tried on.
+# Number of rows of the data that a learner is tried on.
 TRIED_ROWS = 64
 
 
 def learner(name: str) -> str:
-    """The task of a learner."""
+    """Return the name of the task that compiles a learner."""
     return f"learner {name}"
 
 
 def usual_tasks() -> list[str]:
-    """What most people need: the default learner and every format."""
+    """Return the tasks that most users need: the default learner and every format."""
     return [learner(registry.DEFAULT), *(f"read {record.name}" for record in formats.RECORDS if record.samples)]
 
 
 def all_tasks() -> list[str]:
-    """Every learner of bayou's own, and every format."""
+    """Return the tasks of every built-in learner and every format."""
     return [*map(learner, (record.name for record in registry.own_records())), *usual_tasks()[1:]]
 
 
 def run(task: str) -> None:
-    """Have the kernels of a task compiled and kept, or loaded."""
+    """Run a task, which compiles and caches its kernels, or loads them."""
     what, _, name = task.partition(" ")
     {"learner": _learn, "read": _read}[what](name)
     if place := cache.writable():
@@ -68,20 +68,20 @@ def run(task: str) -> None:
 
 
 def is_warm(task: str) -> bool:
-    """Whether the task was run, here or in another process, with these sources."""
+    """Return whether the task was run with the current source code, in this or another process."""
     return any((place / _mark(task)).exists() for place in cache.places())
 
 
 @contextmanager
 def ahead(*tasks: str) -> Iterator[None]:
-    """Other processes begin to run those of the tasks that nobody has run yet: one for each core but this one's.
+    """Start processes that run those tasks that are not warm yet, on at most all cores but one.
 
-    They end by themselves, but if what is within fails, with it.
+    They end when their tasks are done, or are terminated if the block raises.
     """
     cold = [task for task in tasks if not is_warm(task)]
     spare = min(_cores() - 1, len(cold)) if cache.writable() and sys.executable else 0
     workers = []
-    with suppress(OSError):  # no more processes here: then this one compiles all
+    with suppress(OSError):  # no more processes allowed: then this one compiles everything
         workers = [_worker(cold[first::spare]) for first in range(spare)]
     for worker in workers:
         threading.Thread(target=worker.wait, daemon=True).start()
@@ -94,7 +94,7 @@ def ahead(*tasks: str) -> Iterator[None]:
 
 
 def run_all(tasks: Sequence[str], on_progress: Callable[[int], object]) -> None:
-    """Run tasks in as many processes as there are cores. `on_progress` is told how many are done."""
+    """Run tasks in as many processes as there are cores. Call `on_progress` with the number of finished ones."""
     waiting, done = list(tasks), 0
     working: list[subprocess.Popen[bytes]] = []
     try:
@@ -116,7 +116,7 @@ def run_all(tasks: Sequence[str], on_progress: Callable[[int], object]) -> None:
 
 
 def main() -> None:
-    """In a process of its own: run the tasks that the arguments name."""
+    """Run the tasks named by the command-line arguments, as the main function of a process of its own."""
     from bayou.kernels.startup import without_blas
 
     with without_blas():
@@ -133,7 +133,7 @@ def _cores() -> int:
 
 
 def _mark(task: str) -> str:
-    """The name of an empty file that says that the task was run."""
+    """Return the name of the empty file that marks the task as run."""
     return f"{task.replace(' ', '-')}.warm"
 
 
@@ -141,7 +141,7 @@ def _mark(task: str) -> str:
 
 
 def toy_rows(learner: Learner) -> Batch:
-    """Return two rows that a learner takes, with labels 1 and 0."""
+    """Return two rows that suit the learner, with labels 1 and 0."""
     indices = np.array([0, 1, 2, 0, 3, 4]) % learner.n_features
     values = np.array([1, 0.5, 1, 2, 1, 0.25], learner.parameters["dtype"])
     groups = np.ones(6, np.uint8) if learner.wants_groups else None
@@ -149,34 +149,34 @@ def toy_rows(learner: Learner) -> Batch:
 
 
 def training(learner: Learner, source: Source) -> None:
-    """Load or compile what training uses, by learning the first few rows with weight 0. Changes nothing.
+    """Load or compile the kernels of training by learning the first rows with weight 0. Does not change the learner.
 
-    Several classes have nothing to learn with before the first one is met, so a learner like theirs tries it.
+    A multiclass learner that has not seen a class yet has no learners to try, so a toy learner of its kind is used.
     """
     first = source.peek()
-    learner.touch(first.indices)  # meanwhile memory is made ready for them, if they need much
+    learner.touch(first.indices)  # prepares memory for them meanwhile, if they need much
     rows = first[:TRIED_ROWS]
     weights = np.zeros(len(rows))
     if learner.record.task == "multiclass" and not learner.examples:
         learner, weights = learner.record.toy(learner.parameters, learner.n_features), np.ones(len(rows))
-    with suppress(BadInput):  # it will be said when these rows come
+    with suppress(BadInput):  # reported when these rows are learned
         learning(learner, rows.with_labels(rows.labels, weights))
 
 
 def learning(learner: Learner, rows: Batch) -> None:
-    """Load or compile what learning rows uses, and scoring their predictions."""
+    """Load or compile the kernels that learn rows and score their predictions."""
     predict_then_learn(learner, rows).score(meter_for(learner.record.task))
 
 
 def writing(learner: Learner, predicted: Any, part: Part) -> None:
-    """Load or compile what writing predictions uses, and scoring them."""
+    """Load or compile the kernels that write and score predictions."""
     csv(part.rows.numbers, fragments(part.texts_behind(False)), fragments(part.texts()))
     meter_for(learner.record.task).add_prediction(predicted, np.ones(len(part)))
 
 
 def _learn(name: str) -> None:
     made = registry.find(name).toy()
-    made.compile_last_kernels()  # first: the process that waits for them begins with the others
+    made.compile_last_kernels()  # first: the process that waits for these kernels starts with the others
     rows = toy_rows(made)
     learning(made, rows)
     Uses().count(rows)

@@ -14,14 +14,14 @@ from bayou.simulate.seeds import example_state
 
 
 class Coins:
-    """Every feature flips its own coin; only the heads are visited.
+    """Independent features, each active with the same probability; only the active ones are visited.
 
-    The number of tails between two heads is geometric, P(k) = p (1 - p)^k. It comes from an alias table of
-    the outcomes 0 .. n-1 and "n or more". As coins have no memory, the last is n plus a geometric number,
-    drawn the slow way: the whole part of log(u) / log(1 - p), u uniform.
+    The number of inactive features between two active ones is geometric, P(k) = p (1 - p)^k. It is drawn from an alias
+    table of the outcomes 0 .. n-1 and "n or more". As the distribution is memoryless, the last outcome is n plus a
+    geometric number, drawn the slow way: the integer part of log(u) / log(1 - p), u uniform.
     """
 
-    # A longer table would leave the first-level cache.
+    # A longer table would not fit into the first-level cache.
     LONGEST = 1024
 
     def __init__(self, n_features: int, active: float, binary: bool) -> None:
@@ -45,7 +45,7 @@ class Coins:
             )  # fmt: skip
             if used >= 0:
                 return indptr, indices[:used], values[:used], labels
-            room *= 2  # eight standard deviations: this hardly ever happens
+            room *= 2  # more than eight standard deviations: this hardly ever happens
 
 
 @kernel
@@ -64,7 +64,7 @@ def _flip_coins(
     values,
     labels,
 ):
-    """Fill in the examples from `start` on; how many features they have, or -1 if there is no room."""
+    """Write the examples from `start` on; return their number of nonzeros, or -1 if `indices` is too small."""
     mask = np.uint64(thresholds.size - 1)
     shift = np.uint64(log2(thresholds.size))
     indptr[0] = 0
@@ -93,7 +93,7 @@ def _flip_coins(
                 score += weights[feature]
             else:
                 state += GOLDEN
-                # 2^24 even steps, none of them 0: a feature that is there has a value.
+                # One of 2^24 evenly spaced values, none of them 0: an active feature has a value.
                 values[k] = (np.float32(mix(state) >> np.uint64(40)) + np.float32(0.5)) * np.float32(2**-24)
                 score += np.float64(values[k]) * weights[feature]
             k += 1
@@ -113,10 +113,10 @@ def log2(size):
 
 @kernel
 def alias_table(chances):
-    """Walker's alias table, of a power of two of cells that are equally likely to be drawn.
+    """Return Walker's alias table (thresholds, others) of a power of two of equally likely cells.
 
-    A 64-bit draw names a cell by its low bits. The other bits, as a number, are below the cell's threshold
-    with the probability that the outcome is the cell's own number and not `others[cell]`.
+    The low bits of a 64-bit draw select a cell. The other bits, as a number, are below the cell's threshold with the
+    probability that the outcome is the cell's own index and not `others[cell]`.
     """
     bits = log2(chances.size)
     n = 1 << bits
@@ -144,5 +144,5 @@ def alias_table(chances):
             n_high -= 1
             low[n_low] = rich
             n_low += 1
-    # What is left is full up to rounding: its own number either way.
+    # The remaining cells are full up to rounding: both outcomes are their own index.
     return thresholds, others

@@ -1,4 +1,4 @@
-"""Features picked from categories, for `categorical` and `longtail`."""
+"""Features drawn from categories, for `categorical` and `longtail`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bayou.simulate.seeds import example_state
 
 
 class Categories:
-    """Some features from each category, by chances that depend only on the number within the category.
+    """Features drawn from each category, with probabilities that depend only on the index within the category.
 
-    So one table of cumulative chances serves categories of every size. For each of 4096 even slices of it, a guide
-    says where to start the search.
+    So one table of cumulative probabilities serves categories of every size. For each of 4096 even slices of it, a
+    guide table gives the start of the search.
     """
 
     SLICES = 4096
@@ -38,15 +38,15 @@ class Categories:
         return indptr, indices, np.ones(size * per_row, np.float32), labels
 
 
-# After this many draws of features that are picked already, one of the others is found by adding up their chances.
+# After this many draws of already chosen features, draw from the others by adding up their probabilities.
 _TRIES = 8
 
 
 @kernel
 def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, indices, labels):
-    """Fill in the examples from `start` on.
+    """Write the examples from `start` on.
 
-    One flat function: handing arrays to another in the inner loop would count references at every draw, which
+    A single flat function: passing arrays to another one in the inner loop would count references at every draw, which
     takes three times as long as the draw.
     """
     slices = guide.size - 1
@@ -67,7 +67,7 @@ def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, 
                 if tries == _TRIES:
                     drawn = _scan(chance, size, n, chosen, chances)
                 else:
-                    # The first number whose cumulative chance is above the target.
+                    # The first index whose cumulative probability is above the target.
                     target = chance * cumulative[size - 1]
                     slot = min(np.int64(target * to_slice), slices - 1)
                     last = min(np.int64(guide[slot + 1]), size - 1)
@@ -80,7 +80,7 @@ def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, 
                             drawn = middle + 1
                     while drawn < last and cumulative[drawn] <= target:
                         drawn += 1
-                # Insert it among the n that are chosen, in ascending order, unless it is one of them.
+                # Insert it among the n chosen ones, in ascending order, unless it is one of them.
                 place = n
                 while place > 0 and chosen[place - 1] > drawn:
                     place -= 1
@@ -103,7 +103,7 @@ def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, 
 
 @kernel
 def _scan(unit, size, n, chosen, chances):
-    """Draw among the numbers that are not chosen by going through all of them."""
+    """Draw one of the indices that are not chosen yet, by a linear scan."""
     total = 0.0
     taken = 0
     for number in range(size):
@@ -119,7 +119,7 @@ def _scan(unit, size, n, chosen, chances):
             taken += 1
             continue
         target -= chances[number]
-        # The first that is left stands in where all that are left have chances too small for a number.
+        # Fall back on the first remaining index if the probabilities of all remaining ones underflow to 0.
         if drawn < 0 or chances[number] > 0.0:
             drawn = number
         if target < 0.0:

@@ -1,4 +1,4 @@
-"""The five kinds of stream: checked parameters, and which features an example has."""
+"""The five generators: each checks its parameters and returns a `Simulation`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def random(
     n_features: int = 200, active: float = 0.1,
     weight_std: float = 1.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
 ) -> Simulation:  # fmt: skip
-    """Binary features, each active with probability `active` (E[d_t]/d): Table 1, figures 1, 4 and 5 right.
+    """Return a stream of binary features, each active with probability `active` (E[d_t]/d).
+
+    Used in table 1 and figures 1, 4 and 5 right.
 
     >>> stream = random(n_features=200, active=0.1, weight_std=2.0)
     >>> sum(batch.nonzeros for batch in stream.batches(10_000)) // 10_000
@@ -35,7 +37,7 @@ def nonbinary(
     n_features: int = 200, active: float = 0.2,
     weight_std: float = 2.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
 ) -> Simulation:  # fmt: skip
-    """As `random`, with values uniform in [0, 1]: figure 5 left.
+    """Return a stream like `random`, with values uniform in [0, 1] (figure 5 left).
 
     >>> batch = next(nonbinary(n_features=20).batches(100))
     >>> bool(0 < batch.values.min() < batch.values.max() < 1)
@@ -49,7 +51,7 @@ def categorical(
     n_categories: int = 10, category_size: int = 200, picked: int = 5, decay: float | None = None,
     weight_std: float = 2.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
 ) -> Simulation:  # fmt: skip
-    """`picked` different features from each category, one after another without replacement: figure 6.
+    """Return a stream with `picked` features from each category, drawn without replacement (figure 6).
 
     Feature n of a category (n = 0, 1, ...) is drawn evenly, or with probability proportional to
     exp(-n / decay); 20 gives the right half of figure 6.
@@ -73,7 +75,7 @@ def longtail(
     n_categories: int = 22, exponent: float = 1.75,
     weight_std: float = 2.0, weights: str = "normal", link: str = "logistic", seed: int = 0,
 ) -> Simulation:  # fmt: skip
-    """One feature from each category, category j = 1, 2, ... having 2^j of them: figure 2 left.
+    """Return a stream with one feature from each category; category j = 1, 2, ... has 2^j features (figure 2 left).
 
     Feature n of its category (n = 0, 1, ...) is drawn with probability proportional to 1/(n + 1)^exponent.
 
@@ -92,7 +94,7 @@ def groups(
     groups: Sequence[tuple[int, float]] = ((100, 0.5), (100, 2.0)), active: float = 0.1,
     weights: str = "normal", link: str = "logistic", seed: int = 0,
 ) -> Simulation:  # fmt: skip
-    """As `random`, with several priors, each governing a subset of the features: `groups` lists (count, weight std).
+    """Return a stream like `random`, with a prior per group of features: `groups` lists (count, weight std).
 
     >>> groups([(2, 1.0), (1, 3.0)]).prior_variance
     array([1., 1., 9.])
@@ -126,7 +128,7 @@ def _independent(
 
 
 def _std(name: str, value: Any) -> float:
-    """The weights' standard deviation; its square is the prior variance, and must be a number, too."""
+    """Return the checked standard deviation of weights, bounded so that its square, the prior variance, is finite."""
     return positive_number(name, value, high=LARGEST_STD)
 
 

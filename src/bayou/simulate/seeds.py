@@ -1,4 +1,4 @@
-"""Where the random numbers of an example start: a splitmix64 sequence for each."""
+"""Seeds of examples: each has a splitmix64 sequence of its own."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from bayou.kernels.random import GOLDEN, mix
 
 @kernel
 def example_state(key, number):
-    """Where the sequence of an example starts: hashed, else each would be its neighbour's, moved by one."""
+    """Return the start of an example's sequence, hashed so that it is not its neighbor's sequence shifted by one."""
     return mix(key + np.uint64(number) * GOLDEN)

@@ -1,4 +1,4 @@
-"""A stream of examples whose true weights are known."""
+"""Streams of simulated examples with known true weights."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ BATCH_SIZE = 8192
 
 
 class Activity(Protocol):
-    """Which features an example has, and with what values."""
+    """Generator of the features and values of examples."""
 
     def draw(self, key: np.uint64, start: int, size: int, weights: np.ndarray, link: int) -> tuple:
-        """(indptr, indices, values, labels) of examples start, start + 1, ..."""
+        """Return (indptr, indices, values, labels) of `size` examples from `start` on."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """An endless stream of examples; `batches` gives any stretch of it.
+    """An endless stream of examples; `batches` yields any section of it.
 
     Attributes:
-        name: the generator's name.
+        name: name of the generator.
         n_features: d; features are 0 to d - 1.
         weights: the true weights, float64.
         link: "logistic" or "probit".
         prior_variance: the variance of the true weights, one number or one per feature.
-        seed: what the weights and the examples were drawn with.
+        seed: seed of the weights and the examples.
 
     >>> from bayou import simulate
     >>> stream = simulate.random(n_features=50, seed=3)
@@ -51,14 +51,14 @@ class Simulation:
     _activity: Activity = field(repr=False)
 
     def batches(self, n_examples: int, batch_size: int = BATCH_SIZE, start: int = 0) -> Iterator[Batch]:
-        """Examples start to start + n_examples - 1, with labels +1 and -1."""
+        """Yield batches of the examples start to start + n_examples - 1, with labels +1 and -1."""
         n_examples = whole_number("n_examples", n_examples, 0)
         batch_size = whole_number("batch_size", batch_size, 1)
         start = whole_number("start", start, 0)
         return self._batches(start, start + n_examples, batch_size)
 
     def _batches(self, start: int, stop: int, batch_size: int) -> Iterator[Batch]:
-        # Spawned, so that it has nothing in common with the numbers the weights were drawn from.
+        # Spawned, so that examples are independent of the random numbers of the weights.
         key = np.random.SeedSequence(self.seed, spawn_key=(1,)).generate_state(1, np.uint64)[0]
         link = links.code(self.link)
         for first in range(start, stop, batch_size):
@@ -70,7 +70,7 @@ class Simulation:
 def simulation(
     name: str, n_features: int, std: Any, weights: str, link: str, seed: int, activity: Activity
 ) -> Simulation:
-    """Draw the true weights, of standard deviation `std`, and make the stream."""
+    """Draw the true weights, with standard deviation `std`, and return the stream."""
     links.code(link)
     seed = whole_number("seed", seed, 0)
     generator = np.random.default_rng(seed)

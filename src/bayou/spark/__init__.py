@@ -8,13 +8,13 @@
 
     training    `train`; streaming: `foreach_batch`; scoring: `transform`
     layout      which rows are held out, the order of the others, and the rows of each round
-    engine      the session, a round as one Spark job, errors of workers as sentences
-    tasks       what runs in Spark's Python workers: learn a shard, add up a block
+    engine      the session, a round as one Spark job, errors of workers
+    tasks       functions for Spark's Python workers: learn a shard, add up a block
     broadcasts  one broadcast per model, and when it is deleted
-    frames      a DataFrame as Parquet files; columns: checks of a DataFrame before any row is read
+    frames      DataFrames as Parquet files; columns: checks of a DataFrame before any row is read
 
-`bayou.rounds` describes what a shard gains and how gains add up. A task is a function of the base, its rows, their
-weight and its number, so a task that Spark runs again, or twice, changes no bit of the result.
+`bayou.rounds` describes gains of shards and how they add up. A task is a function of the base, its rows, their weight
+and its number, so a task that Spark retries or runs twice does not change the result.
 """
 
 from importlib import import_module

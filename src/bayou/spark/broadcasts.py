@@ -1,13 +1,13 @@
-"""Broadcasts of models: one per content, deleted when no DataFrame can need it any more.
+"""Broadcasts of models: one per content, deleted when no DataFrame can need it anymore.
 
 `transform` is lazy: its DataFrame, and each one derived from it, may be evaluated long after the call. A stream runs
-for days; a persisted frame computes a lost block again. Only the JVM, where the plans are, knows whether one of them
-still refers to a broadcast; Python's DataFrame objects come and go. So a broadcast that is not offered to new calls any
-more is kept as a weak reference of Java, and its file is deleted once the JVM has collected it. (The executors' copies
-are then dropped by Spark, which would keep the driver's file until the session ends.)
+for days; a persisted frame recomputes lost blocks. Only the JVM, which holds the plans, knows whether one of them still
+refers to a broadcast; Python's DataFrame objects come and go. So a broadcast that is no longer offered to new calls is
+kept as a weak Java reference, and its file is deleted once the JVM has collected it. (Spark then drops the executors'
+copies, but would keep the driver's file until the session ends.)
 
-Names of PySpark that are not public are read here: `_jbroadcast` and `_path` of a Broadcast, `_jvm` of a SparkContext.
-They were tried with PySpark 4.3. Without them nothing is deleted before the session ends, as Spark itself has it.
+This uses private names of PySpark: `_jbroadcast` and `_path` of a Broadcast, `_jvm` of a SparkContext, tested with
+PySpark 4.3. Without them nothing is deleted before the session ends, as in Spark itself.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from bayou.core.learner import Learner
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
 
-# How many models, each in its newest version, stay for later calls: those used last.
+# Number of models, each in its newest version, that are kept for later calls: those used last.
 MAX_MODELS = 4
-# How many older ones may pile up before the garbage collectors run, which takes some 0.3 s.
+# Number of older ones that may accumulate before the garbage collectors run, which takes about 0.3 s.
 MAX_RELEASED = 4
 
 
 class BroadcastModel(NamedTuple):
-    """What is broadcast: a model as bytes, and a digest of them, by which workers recognize it."""
+    """Content of a broadcast: a model as bytes, and a digest of them that identifies it to workers."""
 
     key: str
     data: bytes
 
 
 class _Offered(NamedTuple):
-    """A broadcast for later calls with the same content; `name`: the file, whose newest version alone is offered."""
+    """A broadcast for later calls with the same content; of each file `name`, only the newest version is offered."""
 
     name: str
     broadcast: Broadcast[BroadcastModel]
 
 
 class _Released(NamedTuple):
-    """A broadcast that only plans can still refer to: a weak reference of Java to it, and the driver's file."""
+    """A broadcast that only plans may still refer to: a weak Java reference to it, and the driver's file."""
 
     reference: Any
     path: str
 
 
 class ModelBroadcasts:
-    """The broadcasts of one SparkContext. Any thread may ask for one."""
+    """The broadcasts of one SparkContext. Any thread may call `get`."""
 
     def __init__(self, context: SparkContext) -> None:
         self.context: Any = context
         self._lock = threading.Lock()
-        self._offered: dict[str, _Offered] = {}  # by key; the one used last comes last
+        self._offered: dict[str, _Offered] = {}  # by key, least recently used first
         self._released: list[_Released] = []
         self._collect_at = MAX_RELEASED
 
     def get(self, learner: Learner, name: str | None) -> Broadcast[BroadcastModel]:
-        """Return the broadcast of a model; `name`: its file, or None of a learner in memory."""
+        """Return the broadcast of a model; `name` is its file, or None for a learner in memory."""
         data = rounds.to_bytes(learner)
         key = xxhash.xxh3_128_hexdigest(data)
         name = key if name is None else os.path.realpath(name)
@@ -88,7 +88,7 @@ class ModelBroadcasts:
     def _delete_unused(self) -> None:
         collects = len(self._released) >= self._collect_at
         if collects:
-            gc.collect()  # Python's references to Java's objects are strong ones
+            gc.collect()  # Python's references to Java objects are strong
             self.context._jvm.java.lang.System.gc()
         used = []
         for released in self._released:
@@ -118,7 +118,7 @@ _current: ModelBroadcasts | None = None
 
 
 def broadcasts_of(context: SparkContext) -> ModelBroadcasts:
-    """Return those of a context; there is one at a time, and those of an earlier one have no use any more."""
+    """Return the broadcasts of a context. Only one context exists at a time, so those of an earlier one are deleted."""
     global _current
     with _lock:
         if _current is None or _current.context is not context:

@@ -1,4 +1,4 @@
-"""The columns of a DataFrame, checked in the driver before any row is read."""
+"""Checks of the columns of a DataFrame, made in the driver before any row is read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bayou.sources.table.plan import Plan
 
 log = logging.getLogger("bayou.spark")
 
-# The parts of types that are structs to Arrow, but not to Spark.
+# Fields of types that are structs in Arrow, but not in Spark.
 _PARTS = {"variant": ("value", "metadata"), "geometry": ("srid", "wkb"), "geography": ("srid", "wkb")}
 
 
 def check(frame: Any, model: Learner, labels: bool = True) -> None:
-    """Raise BadInput, with the sentence that a worker would raise, if a model cannot read a DataFrame."""
+    """Raise BadInput, with the message that a worker would raise, if a model cannot read a DataFrame."""
     table = outline(frame)
     recipe = sources.open(table, extras=Extras.of(model), labels=False, threads=0).recipe
     if recipe.fitted:
@@ -31,7 +31,7 @@ def check(frame: Any, model: Learner, labels: bool = True) -> None:
 
 
 def check_names(frame: Any) -> None:
-    """Raise BadInput if two columns have one name to Spark, which by default ignores the case of letters."""
+    """Raise BadInput if two columns have the same name in Spark, which ignores case by default."""
     ignores_case = frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
     seen: dict[str, str] = {}
     for name in frame.columns:
@@ -44,7 +44,7 @@ def check_names(frame: Any) -> None:
 
 
 def _warn_of_numbers(frame: Any, recipe: Recipe) -> None:
-    """Warn of numbers where the model has learned texts: to it they are categories that it has not seen."""
+    """Warn of number columns where the model has learned texts: it treats their values as unseen categories."""
     from pyspark.sql.types import NumericType
 
     numbers = {one.name for one in frame.schema if isinstance(one.dataType, NumericType)}
@@ -59,14 +59,14 @@ def _warn_of_numbers(frame: Any, recipe: Recipe) -> None:
 
 
 def _has_texts(column: Column) -> bool:
-    """Whether the values of a column that were seen are texts, none of which is a number."""
+    """Return whether the example values of a column are texts, none of which is a number."""
     if column.role not in ("category", "text") or not column.examples:
         return False
     return not any(text.replace(".", "", 1).lstrip("-").isdigit() for text in column.examples)
 
 
 def outline(frame: Any) -> pa.Table:
-    """Return an empty table with the columns that workers have of a DataFrame; of the types, structs alone are kept."""
+    """Return an empty table with the columns that workers get; of the types, only structs are kept."""
     return pa.schema([(one.name, _parts(one.dataType)) for one in frame.schema]).empty_table()
 
 

@@ -1,4 +1,4 @@
-"""The session, a round as one Spark job, and what went wrong as a sentence."""
+"""The Spark session, a round as one Spark job, and translation of Spark's errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def session() -> SparkSession:
     found = SparkSession.getActiveSession()
     if found is None:
         try:
-            with safe_environment():  # that of Spark's own processes, and of their Pythons
+            with safe_environment():  # for Spark's processes and their Python workers
                 found = SparkSession.builder.getOrCreate()
         except PySparkException as error:
             if "JAVA" not in str(error):
@@ -49,18 +49,18 @@ def session() -> SparkSession:
 
 
 def usable(found: Any) -> SparkSession:
-    """Return the session if it is one that has broadcasts; raise BadInput for Spark Connect, which has none."""
+    """Return the session. Raise BadInput for Spark Connect, which has no broadcasts."""
     if not isinstance(found, SparkSession):
         raise BadInput("bayou.spark needs a session in this process; one of Spark Connect cannot hand models to tasks.")
     context = found.sparkContext
     if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable  # the one that has bayou
+        context.pythonExec = sys.executable  # the Python in which bayou is installed
     return found
 
 
 @contextlib.contextmanager
 def safe_workers(context: Any) -> Iterator[None]:
-    """Have functions that are handed to Spark within run in workers that import nothing from the current folder."""
+    """Keep workers of functions passed to Spark in the block from importing modules from the current folder."""
     before = dict(context.environment)
     context.environment["PYTHONSAFEPATH"] = "1"
     try:
@@ -71,14 +71,14 @@ def safe_workers(context: Any) -> Iterator[None]:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether data are a Spark DataFrame."""
+    """Return whether `data` is a Spark DataFrame."""
     return hasattr(data, "mapInArrow") and hasattr(data, "sparkSession")
 
 
 def summed_gains(
     spark: SparkSession, base: Learner, shards: list[list[Part]], weight: float, on_error: str
 ) -> pa.Table:
-    """Let each shard learn from the base, and return the sum of their gains: one Spark job, added up on the cluster."""
+    """Learn each shard from the base and return the sum of their gains, in one Spark job."""
     context = spark.sparkContext
     told = tasks.Shards(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
     held = context.broadcast(told)
@@ -94,7 +94,7 @@ def summed_gains(
 
 
 class SparkDriver(rounds.Driver):
-    """Learns each round as one Spark job. The rows of a round are row groups, for each shard."""
+    """Driver that learns each round as one Spark job. The rows of a round are a list of row groups per shard."""
 
     def __init__(self, spark: SparkSession, learner: Learner, on_error: str) -> None:
         super().__init__(learner)
@@ -109,7 +109,7 @@ class SparkDriver(rounds.Driver):
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """Raise a worker's BadInput or BadModel, with its sentence, instead of Spark's exception."""
+    """Raise a worker's BadInput or BadModel, with its message, instead of Spark's exception."""
     try:
         yield
     except PySparkException as error:

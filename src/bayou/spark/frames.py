@@ -1,4 +1,4 @@
-"""A DataFrame as Parquet files, written once: tasks that are run again see the same rows."""
+"""DataFrames as Parquet files, written once, so that retried tasks see the same rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from bayou.spark.layout import files_of, row_groups
 def as_files(
     data: Any, folder: str | os.PathLike[str] | None = None, known: Learner | None = None, overwrites: bool = False
 ) -> Iterator[list[str]]:
-    """Yield the names of Parquet files: those given, or those that a DataFrame is written to.
+    """Yield the names of Parquet files: the data itself, or the files that a DataFrame is written to.
 
-    A given folder is kept, a temporary one is not. Files that an earlier run has written to the folder are used again
-    if that run, whose model is `known`, is resumed; or they are written over.
+    A given folder is kept; otherwise a temporary one is used. Files that an earlier run wrote to the folder are reused
+    if that run, whose model is `known`, is resumed; with `overwrites` they are replaced.
     """
     if not engine.is_frame(data):
         if folder is not None:

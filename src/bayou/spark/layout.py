@@ -1,7 +1,7 @@
-"""Where the rows of Parquet files go: some are held out, the others are put in order, and rounds take them from there.
+"""Assignment of the rows of Parquet files: some are held out, the others are put in order for the rounds.
 
-Row groups are the unit: they come in the order of a permutation, and are cut only where a shard ends. The held-out rows
-are SLICES slices at equal distances, so that each file has its share of them and few row groups are read for it.
+Row groups are the unit: they are permuted, and cut only where a shard ends. The held-out rows are SLICES evenly spaced
+slices, so that each file contributes its share and few row groups are read for them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ORDERS = {"mixed": True, "given": False}
 SLICES = 64
 # Suffixes of the files that are read from a folder.
 ENDINGS = (".parquet", ".parq", ".pq")
-# With fewer rows than those of this many shards, one process is quicker, and learns better.
+# With fewer rows than this many shards hold, a single process is faster and learns better.
 LEAST_SHARDS = 40
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows to learn, in order, and those held out; `mark`: a digest of the files and their row groups."""
+    """The rows to learn, in order, and those held out; `mark` is a digest of the files and their row groups."""
 
     learned: ParquetParts
     held: ParquetParts
@@ -46,7 +46,7 @@ class Layout:
 
 
 def files_of(data: Any) -> list[str]:
-    """Return the Parquet files that paths, globs, folders and addresses stand for, by absolute names."""
+    """Return the absolute names of the Parquet files that paths, globs, folders and addresses stand for."""
     names = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
         raise BadInput("data must be Parquet files (a path, a glob, a folder, several of them) or a Spark DataFrame.")
@@ -80,7 +80,7 @@ def _at_address(name: str) -> list[str]:
 
 
 def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
-    """Return those with a suffix of Parquet, sorted by name, but none that are hidden, in _temporary and the like."""
+    """Return the files with a Parquet suffix, sorted by name, without hidden ones and those in _temporary etc."""
     named = [name for name in sorted(found) if name.endswith(ENDINGS)]
     kept = [found[name] for name in named if not any(part[0] in "_." for part in name.split("/"))]
     if not kept:
@@ -104,14 +104,14 @@ def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
 
 
 def held_rows(rows: int, share: float | None, least: int) -> int:
-    """Return how many rows to hold out: a fraction, within what the combination needs to be learned."""
+    """Return the number of rows to hold out: a fraction, within the bounds that suit learning the combination."""
     usual, low, high = rounds.HELD_OUT
     low = low * least // rounds.MIN_SHARD_ROWS
     return int(rounds.Amount(usual if share is None else share, low, high).of(rows))
 
 
 def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, least: int) -> Layout:
-    """Hold some rows out, and put the others in order. Raise BadInput if there are too few."""
+    """Choose the rows to hold out, and order the others. Raise BadInput if there are too few."""
     groups, mark = row_groups(files)
     whole = ParquetParts(groups)
     if whole.rows < LEAST_SHARDS * least:

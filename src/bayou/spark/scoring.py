@@ -1,4 +1,4 @@
-"""`bayou.spark.transform`: predictions beside the columns of a DataFrame."""
+"""`bayou.spark.transform`: add predictions to a DataFrame."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Scoring(NamedTuple):
-    """What tasks need besides the model."""
+    """Options of scoring tasks, besides the model."""
 
     keep: list[str]
     level: float
@@ -42,23 +42,23 @@ def transform(
     on_error: str = "raise",
     horizon: str = "later",
 ) -> DataFrame:
-    """Add a model's predictions to the rows of a DataFrame: the columns, and the bits, of `bayou predict`.
+    """Add a model's predictions to the rows of a DataFrame, with the columns and the exact values of `bayou predict`.
 
     The columns are, binary: probability, mean, variance, low and high; multiclass: class, probability, low, high and
     the probability of each class, P(a) and so on; regression: mean, variance, low and high.
 
     Args:
         df: the rows, which need no labels; it may be a stream.
-        model: a file, or a learner, as it is now: what it learns later changes nothing. Calls with the same model share
-            one broadcast, which is deleted when a newer version is used and no DataFrame needs this one any more.
-        level: the probability of the interval from `low` to `high`.
-        keep: columns to keep beside the predictions; default: all.
+        model: a file, or a learner, in its state at this call. Calls with the same model share one broadcast, which is
+            deleted when a newer version is used and no DataFrame needs this one anymore.
+        level: probability content of the interval [low, high].
+        keep: columns to keep next to the predictions; all by default.
         on_error: "raise" an error at the first row that cannot be read, or "skip" such rows.
         horizon: "later" for rows that arrive after learning has stopped; "next" for rows that arrive while the model
             keeps learning, as with `foreach_batch` every minute.
 
     Returns:
-        a DataFrame that predicts when it is evaluated, with the model as it was at this call.
+        A DataFrame that predicts when it is evaluated, with the model as it was at this call.
 
     >>> transform(frame, "m.bayou", keep=["id"]).columns  # doctest: +SKIP
     ['id', 'probability', 'mean', 'variance', 'low', 'high']
@@ -69,7 +69,7 @@ def transform(
         raise BadInput("df must be a DataFrame of Spark; bayou.predict takes files and other tables.")
     spark = engine.usable(df.sparkSession)
     learner = model if isinstance(model, Learner) else load(model)
-    reach(level)  # raises BadInput if that is not a level
+    reach(level)  # raises BadInput if invalid
     one_of("on_error", on_error, ON_ERROR)
     one_of("horizon", horizon, HORIZONS)
     columns.check_names(df)
@@ -94,7 +94,7 @@ def transform(
 
 
 def score(broadcast: Any, task: Scoring, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Predict some rows, in Spark's Python workers; the broadcast is one of a `BroadcastModel`."""
+    """Yield predictions of some rows, in a Spark worker; `broadcast` holds a `BroadcastModel`."""
     rows = (batch for batch in batches if batch.num_rows)
     first = next(rows, None)
     if first is None:

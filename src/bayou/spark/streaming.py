@@ -41,21 +41,22 @@ def foreach_batch(
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `writeStream.foreachBatch` that lets a model file learn each micro-batch exactly once.
 
-    A batch is learned in the driver, as by `bayou.train`: any learner, any task, the rows in the order in which Spark
-    gives its partitions. The number of the batch is kept in the file, which is written atomically; a batch whose number
+    A batch is learned in the driver, as by `bayou.train`: with any learner and task, and its rows in the order of
+    Spark's partitions. The number of the batch is stored in the file, which is written atomically; a batch whose number
     is not larger is skipped. So a driver that dies at any point loses nothing and learns nothing twice.
 
-    A batch with nothing to learn (no rows, no labels, or bad rows alone under `on_error="skip"`, the default) counts as
+    A batch with nothing to learn (no rows, no labels, or only bad rows under `on_error="skip"`, the default) counts as
     learned, with a warning in the log, so that the stream continues. With `on_error="raise"` the first bad row ends it.
 
     Args:
-        model: the file. If there is none, the first batch makes it, and its first rows decide the roles of columns.
+        model: the model file. If it does not exist, the first batch creates it, and its first rows decide the roles of
+            columns.
         label: the column to predict.
         learner: the learner of a new model.
         large: a binary batch of at least this many rows, but not more than the model has learned, is learned in a round
             over Spark's tasks.
-        folder: where such a batch is written, in a subfolder of its own; required except on one machine.
-        options: those of `bayou.train` that say how rows are read, `settings` and `on_error`.
+        folder: folder for such batches, each in a subfolder of its own; required except on one machine.
+        options: the options of `bayou.train` for reading rows, `settings` and `on_error`.
 
     >>> learn = foreach_batch("m.bayou", label="clicked")
     >>> stream.writeStream.foreachBatch(learn).start()  # doctest: +SKIP
@@ -64,7 +65,7 @@ def foreach_batch(
     check_place("model", place)
     large = whole_number("large", large, 1)
     given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
-    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # raises what is wrong whatever the data
+    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # checks options
 
     def learn(df: DataFrame, batch_id: int) -> None:
         known = load(place) if place.exists() else None
@@ -75,7 +76,7 @@ def foreach_batch(
             return
         if known is not None:
             columns.check(df, known)
-        rows = df.persist()  # counted and learned: the same rows
+        rows = df.persist()  # so that the same rows are counted and learned
         try:
             n = rows.count()
             if not n:
@@ -90,7 +91,7 @@ def foreach_batch(
             log.warning("batch %d: none of its %s rows could be learned from%s", batch_id, f"{n:,}", first)
             if known is None:
                 return
-            learned = load(place)  # without what a round may have changed
+            learned = load(place)  # without the changes of a failed round
             counters = learned.extras.counters or Counters()
             learned.extras = replace(learned.extras, counters=counters + Counters(skipped=n))
         finally:
@@ -103,7 +104,7 @@ def foreach_batch(
 
 
 def _in_shards(known: Learner, rows: int) -> bool:
-    """Whether a model may learn that many rows in a round: not more than it has learned."""
+    """Return whether a model may learn this many rows in a round: at most as many as it has learned."""
     return isinstance(known, ShardingLearner) and known.extras.numbering is None and rows <= known.examples
 
 
@@ -126,10 +127,10 @@ def _one_round(
     frame: DataFrame, n: int, known: Learner, batch_id: int, folder: str | os.PathLike[str] | None, given: Given
 ) -> Learner:
     spark, on_error = engine.usable(frame.sparkSession), given.opening["on_error"]
-    start_from(given.own.learner, given.own.settings, known, None, dict(given.recipe))  # the recipe is the model's
+    start_from(given.own.learner, given.own.settings, known, None, dict(given.recipe))  # raises if the recipe differs
     own = None if folder is None else os.path.join(os.fspath(folder), f"batch-{batch_id}")
-    with as_files(frame, own, overwrites=True) as files:  # an attempt that died may have left some of them
-        least = min(rounds.MIN_SHARD_ROWS, n // LEAST_SHARDS)  # smaller shards than they should be are asked for
+    with as_files(frame, own, overwrites=True) as files:  # a failed attempt may have left some files
+        least = min(rounds.MIN_SHARD_ROWS, n // LEAST_SHARDS)  # `large` may require small shards
         layout = lay_out(files, None, "given", 0, max(least, 1))
         rows = layout.learned.rows
         many = max(rounds.shard_count(rows, spark.sparkContext.defaultParallelism, max(least, 1)), 2)

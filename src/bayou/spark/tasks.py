@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: learn a shard, add up a block. Spark sees a block's number and bytes."""
+"""Functions for Spark's Python workers: learn a shard, add up a block. Spark sees a block's number and bytes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from bayou.sources.parquet_parts import ParquetParts, Part
 
 # A row of `rounds.GAIN` or `rounds.SUM` as Spark carries it.
 PACKED = "block int, row binary"
-# How many of them are sent at a time: a block has up to half a megabyte.
+# Number of rows sent at a time: a block has up to half a megabyte.
 AT_ONCE = 64
 
-# The last model that this worker has used, by its key.
+# The model that this worker used last, by its key.
 _base: dict[str, Learner] = {}
 
 
 class Shards(NamedTuple):
-    """What the tasks of a round need: the base, and the rows of each task."""
+    """Input of the tasks of a round: the base, and the rows of each task."""
 
     key: str  # identifies the base
     model: bytes
@@ -37,7 +37,7 @@ class Shards(NamedTuple):
 
 
 def learn(held: Any, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the gains of shards; `held` is a broadcast of `Shards`, `numbers` are those of the tasks."""
+    """Yield the gains of shards; `held` is a broadcast of `Shards`, `numbers` are the task numbers."""
     told: Shards = held.value
     for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
         base = known_base(told.key, told.model)
@@ -54,7 +54,7 @@ def add(gains: pa.Table) -> pa.Table:
 
 
 def known_base(key: str, model: bytes) -> Learner:
-    """Return a model from its bytes, as this worker has made it for an earlier task, or makes it now."""
+    """Return a model from its bytes, cached from an earlier task of this worker if possible."""
     if key not in _base:
         _base.clear()
         _base[key] = rounds.from_bytes(model)
@@ -62,7 +62,7 @@ def known_base(key: str, model: bytes) -> Learner:
 
 
 def learn_parts(learner: Learner, parts: Sequence[Part], weight: float, on_error: str) -> None:
-    """Learn some rows, each counted `weight` times; all but the combination, which is learned in the end."""
+    """Learn some rows, each counted `weight` times, without the combination, which is learned at the end."""
     source = read(learner, parts, Extras.of(learner), on_error)
     refused = Refused(source)
     for batch in source:
@@ -71,7 +71,7 @@ def learn_parts(learner: Learner, parts: Sequence[Part], weight: float, on_error
 
 
 def held_out(learner: Learner, parts: Sequence[Part], on_error: str) -> list[Batch]:
-    """Return the rows to learn the combination from; features of these rows alone get no name."""
+    """Return the rows to learn the combination from; features that occur only there get no name."""
     source = read(learner, parts, replace(Extras.of(learner), names=None), on_error)
     refused = Refused(source)
     found = (refused.accepted(batch, learner.check) for batch in source)
@@ -87,14 +87,14 @@ def read(learner: Learner, parts: Sequence[Part], extras: Extras, on_error: str)
 
 
 def in_utc(rows: Any) -> Any:
-    """Return a table or record batch with its timestamps in UTC, as in files; Spark has them in the session's zone."""
+    """Return a table or record batch with timestamps in UTC, as in files, instead of the session's time zone."""
     zoned = {one.name: one.type.unit for one in rows.schema if pa.types.is_timestamp(one.type) and one.type.tz}
     fields = [one.with_type(pa.timestamp(zoned[one.name], "UTC")) if one.name in zoned else one for one in rows.schema]
     return rows.cast(pa.schema(fields)) if zoned else rows
 
 
 def packed(table: pa.Table, kind: Any = "binary") -> pa.Table:
-    """Return each row of a gain or a sum as bytes, beside the number of its block."""
+    """Return each row of a gain or a sum as bytes, with the number of its block."""
     table = table.combine_chunks()
     rows = [table.slice(k, 1).to_batches()[0].serialize().to_pybytes() for k in range(table.num_rows)]
     return pa.table({"block": table["block"], "row": pa.array(rows, kind)})

@@ -1,4 +1,4 @@
-"""`bayou.spark.train`: learn Parquet files, or a DataFrame, in rounds."""
+"""`bayou.spark.train`: learn from Parquet files or a DataFrame in rounds."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class RoundDone:
     """A finished round.
 
     Attributes:
-        number: which one; the first, 0, is the base. passed: how many passes were finished before it.
-        rows: how many rows it learned; shards: over how many shards; seconds: how long that took.
-        loss: the mean log loss of the held-out rows, after it.
+        number: index of the round; the first, 0, is the base. passed: number of passes finished before it.
+        rows: number of rows learned; shards: number of shards; seconds: duration.
+        loss: mean log loss of the held-out rows after the round.
 
     >>> RoundDone(1, 0, 10_000, 2, 3.5, 0.25)
     RoundDone(number=1, passed=0, rows=10000, shards=2, seconds=3.5, loss=0.25)
@@ -68,9 +68,9 @@ class SparkRun:
 
     Attributes:
         learner: the trained learner; the recipe and the names are in its `extras`.
-        rounds: the rounds of this run; of a resumed run, the last ones.
+        rounds: the rounds done by this run; after a resume, without the earlier ones.
         losses: the held-out loss after each round, including those of the run that was resumed.
-        held_out: how many rows were held out; skipped: bad rows, and rows of weight 0.
+        held_out: number of rows held out; skipped: number of bad rows and of rows of weight 0.
         notes: messages of the run; warnings: those that need attention.
 
     >>> from bayou.learners import Bank
@@ -104,31 +104,31 @@ def train(
     on_progress: Callable[[RoundDone], Any] | None = None,
     **options: Any,
 ) -> SparkRun:
-    """Learn two classes from more rows than suit one process, in rounds over Spark's tasks.
+    """Train a binary model on more rows than suit one process, in rounds over Spark's tasks.
 
-    The driver learns the first rows in sequence. Then each round is as large as all before it, over as many shards as
-    there are cores. After each round the combination is learned on the held-out rows, and the model is saved.
+    The driver learns the first rows in sequence. Then each round is as large as all rows before it, over as many shards
+    as there are cores. After each round the combination is learned on the held-out rows, and the model is saved.
 
     Args:
-        data: Parquet files, which tasks read themselves: a path, a glob, a folder, an address such as s3://bucket/name,
+        data: Parquet files, which the tasks read: a path, a glob, a folder, an address such as s3://bucket/name,
             or a list of them; or a DataFrame, which is written once as Parquet.
         label: the column to predict.
-        model: the file to write. If an earlier run with the same data has left one, it is resumed after its last round,
-            and ends with the same bits.
+        model: the file to write. If an earlier run with the same data left one, that run is resumed after its last
+            round, with the same result as an uninterrupted one.
         learner: bank, marginal, moment, variational or adagrad.
-        shards: the maximal number of shards; default: as many as Spark has cores.
-        passes: how often to go through the data.
-        held_out: the fraction of rows to hold out, from which the combination alone learns; default: 2 %, but at least
+        shards: the maximal number of shards; by default the number of Spark's cores.
+        passes: number of passes over the data.
+        held_out: fraction of rows to hold out, from which only the combination learns; by default 2 %, but at least
             20,000 and at most 100,000 rows.
-        base_rows: how many rows are learned in sequence first; default: 1 %, at least 5,000 and at most 100,000.
-        order: "mixed" takes row groups in a random order; "given" in that of the files, for rows that drift.
-        seed: of the random order.
-        least: the minimal number of rows of a shard. Rounds need 40 times as many rows in all.
-        folder: where a DataFrame is written, and left: new or empty, and visible to all workers. Required except on one
-            machine, and there, too, for a run that is to be resumed.
-        on_progress: called after each round, when the model is saved.
-        options: those of `bayou.train` that say how rows are read (`bits`, `weight`, `category` and so on), `settings`
-            and `on_error`.
+        base_rows: number of rows to learn in sequence first; by default 1 %, but from 5,000 to 100,000.
+        order: "mixed" takes row groups in random order; "given" in the order of the files, for data that drift.
+        seed: seed of the random order.
+        least: the minimal number of rows per shard. Rounds need 40 times as many rows in all.
+        folder: folder where a DataFrame is written and kept: new or empty, and visible to all workers. Required on a
+            cluster, and for runs that may be resumed.
+        on_progress: called after each round, when the model has been saved.
+        options: the options of `bayou.train` for reading rows (`bits`, `weight`, `category` and so on), `settings` and
+            `on_error`.
 
     >>> run = train("clicks/*.parquet", label="clicked", model="m.bayou")  # doctest: +SKIP
     >>> run.losses, run.learner.predict(rows)  # doctest: +SKIP
@@ -147,7 +147,7 @@ def train(
     files = None if engine.is_frame(data) else files_of(data)
     if place is not None:
         check_outputs({"model": place}, files or [])
-    _check_task(given.recipe.get("task"))  # what is wrong whatever the data
+    _check_task(given.recipe.get("task"))  # errors that do not depend on the data
     _check_learner(start_from(learner, given.own.settings, None, None, dict(given.recipe)).guess)
     known = None if place is None or not place.exists() else _begun(place, given)
     if known is not None and files is None and folder is None:
@@ -190,7 +190,7 @@ def _check_learner(record: Record) -> None:
 
 
 def _begun(place: Path, given: Given) -> Learner:
-    """Load the model that an earlier run has left. Raise BadModel if it is no such model, or has other options."""
+    """Load the model of an earlier run. Raise BadModel if it was not made in rounds or has other options."""
     old = start_from(given.own.learner, given.own.settings, place, None, dict(given.recipe)).old
     if old is None or old.extras.rounds is None or not old.extras.rounds.plan:
         raise BadModel(f"{place} is a model that was not made in rounds, and would be lost; give `model` another name.")
@@ -198,7 +198,7 @@ def _begun(place: Path, given: Given) -> Learner:
 
 
 class _Rounds:
-    """A run: its plan, the learner, and the rounds that are done."""
+    """A run: its plan, the learner, and the finished rounds."""
 
     def __init__(
         self,
@@ -214,10 +214,10 @@ class _Rounds:
         self._place, self._plan, self._learned = place, plan, learned
         self._on_error = given.opening["on_error"]
         self._held: list[Batch] = []
-        self.run = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # the base makes it
+        self.run = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # set by the base round
 
     def go_on(self, known: Learner) -> None:
-        """Resume an earlier run after its last round. Raise BadModel if its data or its plan were others."""
+        """Resume an earlier run after its last round. Raise BadModel if its data or its plan differ."""
         done = known.extras.rounds or Rounds()
         for name, value in self._plan.items():
             if done.plan.get(name) != value:
@@ -231,7 +231,7 @@ class _Rounds:
         self._say(f"going on after round {len(done.losses) - 1}" if left > 0 else f"{self._place} is finished already")
 
     def learn(self, on_progress: Callable[[RoundDone], Any] | None) -> None:
-        """Do the remaining rounds."""
+        """Learn the remaining rounds."""
         for number in range(len(self.run.losses), len(self._planned)):
             step, start = self._planned[number], time.perf_counter()
             before = 0 if number == 0 else self.run.learner.examples
@@ -257,10 +257,10 @@ class _Rounds:
             )
 
     def _base(self, step: rounds.PlannedRound) -> None:
-        """Learn the first rows as `bayou.train` does: they decide the roles of columns."""
+        """Learn the first rows as `bayou.train` does; they decide the roles of columns."""
         own = {"learner": self._given.own.learner, "settings": self._given.own.settings, "on_error": self._on_error}
         rows = ParquetParts(self._layout.learned.cut(step.first, step.last))
-        # Before a learner is chosen: of numbers that would say which others can learn them, in one process.
+        # Before a learner is chosen, whose error would suggest learners that cannot be used in rounds.
         _check_task(sources.open(rows, recipe=self._given.recipe, threads=0).settle().task)
         base = Training(rows, **own, **self._given.recipe).run()
         if base.signal is not None:
@@ -270,7 +270,7 @@ class _Rounds:
             self._say(sentence)
 
     def _loss(self) -> float:
-        """Learn the combination from the held-out rows again, and return their mean log loss."""
+        """Relearn the combination from the held-out rows, and return their mean log loss."""
         learner = self.run.learner
         if not self._held:
             self._held = tasks.held_out(learner, self._layout.held.parts, self._on_error)
