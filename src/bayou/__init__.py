@@ -1,13 +1,13 @@
 """bayou: Bayesian online learning of sparse linear models, where every weight is a distribution.
 
-Names are loaded when they are first used, so `import bayou` costs nothing and only those who use
-scikit-learn's face pay for scikit-learn.
+Names are loaded when they are first used, so `import bayou` is fast, and scikit-learn is imported only for the
+scikit-learn estimators.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
+if TYPE_CHECKING:  # for type checkers; at run time, __getattr__ loads these names
     from bayou import estimators as estimators
     from bayou import evaluate as evaluate
     from bayou import learners as learners
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # what type checkers need; everybody else asks __getattr__
 
 __version__ = "0.1.0"
 
-# Whether nothing is said on standard error, of kernels being compiled, say: bayou.quiet = True
+# Set bayou.quiet = True to suppress messages on standard error, such as those about compiling kernels.
 quiet = False
 
 _HOME = {
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     if home is None and not name.startswith("_"):
         from bayou.core import registry
 
-        # The records know the estimators' names.
+        # Records hold the names of the estimators.
         home = "bayou.estimators" if registry.by_estimator(name) else None
     if home is None:
         raise AttributeError(f"module 'bayou' has no attribute {name!r}")
@@ -70,7 +70,7 @@ def _names() -> list[str]:
     from bayou.core import registry
 
     estimators = {record.estimator for record in registry.own_records() if record.estimator}
-    # river needs the package of that name, and registry is for other packages.
+    # bayou.river needs the package river, and bayou.registry is for other packages.
     return sorted({"__version__", *_HOME, *estimators, *_MODULES} - {"registry", "river"})
 
 

@@ -1,4 +1,4 @@
-"""`python -m bayou` is the command `bayou`."""
+"""Entry point of `python -m bayou`, which runs the command `bayou`."""
 
 from bayou.cli import main
 

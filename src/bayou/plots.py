@@ -1,4 +1,4 @@
-"""The look of every picture that matplotlib draws: colours, style, and the file it goes to."""
+"""Common style of all matplotlib figures: colors, settings, and saving to a file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STYLE: Any = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
-# Where a picture has a few large panels.
+# For figures with a few large panels.
 TITLES: Any = {"axes.titlepad": 14, "axes.titlesize": 12}
 
 
 @contextmanager
 def picture(path: Path, width: float, height: float, *, dpi: int = 110, pad: float | None = 0.08) -> Iterator[Figure]:
-    """A figure in this style to draw in, in inches; it is written as PNG when the block ends without an error."""
+    """Yield a figure in this style, sized in inches, and save it as PNG if the block ends without an error."""
     with rc_context(STYLE):
         figure = Figure(figsize=(width, height), dpi=dpi, layout=ConstrainedLayoutEngine(w_pad=pad, h_pad=pad))
         yield figure

@@ -1,4 +1,4 @@
-"""The registry of learners, under the name that it has for other packages: `bayou.core.registry`."""
+"""Public alias, for other packages, of the registry of learners (`bayou.core.registry`)."""
 
 from bayou.core.registry import Record, as_table, by_class, find, records
 

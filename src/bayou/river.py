@@ -1,11 +1,11 @@
-"""The river face: any learner as a river estimator.
+"""The river interface: any learner as a river estimator.
 
     from bayou import river
 
     model = river.Classifier("marginal", bits=18, prior_variance=1.0)
     model.learn_one({"age": 37, "site": "a.com"}, True)
 
-Rows are dictionaries; `bayou.sources.rows` says how names and values become features.
+Rows are dictionaries; `bayou.sources.rows` defines how names and values become features.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bayou.sources.rows.encoder import Rows
 
 
 class _Face:
-    """What both estimators share: a learner, made by its name, and rows as it takes them."""
+    """Base class of both estimators: a learner, created by name, and the encoder of its rows."""
 
     _model: Any
 
@@ -60,7 +60,7 @@ class _Face:
 
     @property
     def model(self) -> Any:
-        """The learner inside: its means and variances, `sample`, `save`, and so on."""
+        """The underlying learner, with its means and variances, `sample`, `save`, and so on."""
         return self._model
 
     def _learn_many(self, model: Any, X: Any, labels: np.ndarray, w: Any) -> None:
@@ -84,32 +84,32 @@ class _Face:
 
 
 class Classifier(_Face, base.MiniBatchClassifier):
-    """Tells classes apart, two or any number, by any of bayou's learners.
+    """Binary or multiclass classifier, with any of bayou's learners.
 
-    A number or truth value is a feature's value; a text is a category, the feature `name=text`; None and NaN are
-    missing, which is as good as absent. Nothing needs to be encoded before.
+    A number or boolean is the value of a feature; a text is a category, the feature `name=text`; None and NaN count as
+    absent. No encoding is needed beforehand.
 
-    `learn_many` learns from its rows one after another: it is a loop of `learn_one`, to the last bit if names are
-    hashed, but many times faster. Rows may come as a DataFrame of pandas, anything with `__arrow_c_stream__` (polars,
-    Arrow), a SciPy sparse matrix, whose columns are features with numbers for names, or a list of dictionaries.
+    `learn_many` learns its rows one after another: it equals a loop of `learn_one` (exactly, if names are hashed), but
+    is many times faster. Rows may be a pandas DataFrame, any object with `__arrow_c_stream__` (polars, Arrow), a SciPy
+    sparse matrix, whose columns are features named by number, or a list of dictionaries.
 
-    Without `classes` it takes labels as they come. As long as these are False and True there is one learner; of any
-    other classes each has one, under a softmax that all share (`bayou.learners.Classes`).
+    Without `classes`, new labels are accepted as they appear. As long as they are False and True there is a single
+    learner; with other classes each has its own, under a common softmax (`bayou.learners.Classes`).
 
     Parameters
     ----------
     learner
-        Its name, as `bayou.registry` has it: "bank", "marginal", "adagrad" and so on.
+        Name of the learner in `bayou.registry`: "bank", "marginal", "adagrad" and so on.
     bits
-        There are 2^bits weights. Those never touched take no memory with most learners.
+        Size of the weight table: 2^bits. With most learners, untouched weights take no memory.
     hashing
-        Whether names are hashed, which takes no memory and lets some share a weight, or kept in a dictionary, which has
-        room for 2^bits names.
+        Whether names are hashed, which takes no memory but lets some share a weight, or kept in a dictionary of at most
+        2^bits names.
     classes
-        All labels there will be; of two the positive one last. 0 and 1 are as good as False and True. None takes any.
+        All labels; of two the positive one last. 0 and 1 are equivalent to False and True. None accepts any labels.
     cross
         Names whose features are multiplied, two or three at a time, such as [("user", "ad")]; "*" is every other name.
-        For what matters only together. Such rows take some ten times as long.
+        For features that matter only in combination. Rows then take about ten times as long.
     kwargs
         Parameters of the learner.
 
@@ -136,7 +136,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
         record = self._begin("binary", learner, bits, hashing, cross, kwargs)
         try:
             labels = list((False, True) if classes is None else classes)
-            # Labels by the numbers that the learner knows them by; of two, 1 is the positive one.
+            # The learner's number of each label; of two labels, 1 is the positive one.
             self._numbers = {label: number for number, label in enumerate(labels)}
         except (TypeError, ValueError):
             raise BadInput(f"classes is {classes!r}; give all labels, of two the positive one last, or None.") from None
@@ -156,10 +156,10 @@ class Classifier(_Face, base.MiniBatchClassifier):
         return self.classes is None or len(self.classes) > 2
 
     def _number(self, label: Any, new: dict[Any, int]) -> int:
-        """The number of a label's class; one that may join is put among the `new` ones."""
+        """Return the number of a label's class; a new class is added to `new`. Raise BadInput if it is not allowed."""
         try:
             number = self._numbers.get(label, new.get(label))
-        except (TypeError, ValueError):  # what has no hash is no label
+        except (TypeError, ValueError):  # labels must be hashable
             raise self._no_label(label) from None
         if number is None:
             if self.classes is not None:
@@ -168,7 +168,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
         return number
 
     def _joined(self, new: dict[Any, int]) -> Any:
-        """The learner that takes the new classes: another one where these are the first but False and True."""
+        """Return a learner that accepts the new classes: a new one if so far there were only False and True."""
         if not new or isinstance(self._model, Classes):
             return self._model
         if not self._model.examples:
@@ -181,7 +181,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
         return extended(self._model)
 
     def _learned(self, model: Any, new: dict[Any, int]) -> None:
-        """What is new, once it was learned: classes in the order of the learner's."""
+        """Adopt the model and its new classes after learning, in the learner's order of classes."""
         self._model = model
         if new:
             labels = {number: label for label, number in (self._numbers | new).items()}
@@ -189,9 +189,9 @@ class Classifier(_Face, base.MiniBatchClassifier):
 
     @property
     def weights(self) -> dict[Hashable, Any]:
-        """The mean of every named weight, where names are kept in a dictionary (`hashing=False`).
+        """Mean of each weight by name, if names are kept (`hashing=False`).
 
-        Of more than two classes, one such dictionary for each.
+        With more than two classes, one such dictionary for each class.
         """
         if self._rows.numbers is None:
             raise BadInput("names are hashed, so they are not known; use hashing=False to keep them.")
@@ -213,7 +213,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
     def predict_proba_one(
         self, x: dict[base.typing.FeatureName, Any], **unused: Any
     ) -> dict[base.typing.ClfTarget, float]:
-        """The probability of each class."""
+        """Return the probability of each class."""
         p = self._model.learn_row(self._rows.one(x)[0], 1, 0.0)
         chances = p.tolist() if isinstance(self._model, Classes) else (1.0 - p, p)
         return dict(zip(self._numbers, chances, strict=True))
@@ -229,7 +229,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
         self._learned(model, new)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """The probabilities of the classes, a column of a DataFrame each, with the index of X if it has one."""
+        """Return a DataFrame of probabilities, with a column for each class and the index of X if it has one."""
         import pandas as pd  # type: ignore[import-untyped]
 
         p = self._model.predict(self._rows.many(X)[0]).probability
@@ -249,20 +249,20 @@ class Classifier(_Face, base.MiniBatchClassifier):
 
 
 class Regressor(_Face, base.MiniBatchRegressor):
-    """Predicts numbers by any of bayou's learners of them.
+    """Regressor, with any of bayou's regression learners.
 
-    Rows are as `Classifier` takes them. The default, "bank", is `bayou.learners.NumberBank`: nothing to scale or tune.
+    Rows are as for `Classifier`. The default, "bank", is `bayou.learners.NumberBank`: nothing to scale or tune.
 
     Parameters
     ----------
     learner
-        Its name, as `bayou.registry` has it: "bank", "gaussian", "shrinkage".
+        Name of the learner in `bayou.registry`: "bank", "gaussian", "shrinkage".
     bits
-        There are 2^bits weights. Those never touched take no memory with most learners.
+        Size of the weight table: 2^bits. With most learners, untouched weights take no memory.
     hashing
-        Whether names are hashed, or kept in a dictionary, which has room for 2^bits names.
+        Whether names are hashed, or kept in a dictionary of at most 2^bits names.
     cross
-        Names whose features are multiplied, as `Classifier` has them.
+        Names whose features are multiplied, as for `Classifier`.
     kwargs
         Parameters of the learner.
 
@@ -292,11 +292,11 @@ class Regressor(_Face, base.MiniBatchRegressor):
         self._learn_one(self._model, x, finite_number("the label", y), w)
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any]) -> float:
-        """The number that is expected."""
+        """Return the expected label."""
         return float(self._model.learn_row(self._rows.one(x)[0], 0.0, 0.0))
 
     def predict_interval_one(self, x: dict[base.typing.FeatureName, Any], level: float = 0.95) -> tuple[float, float]:
-        """(low, high): the number lies between them with this probability."""
+        """Return (low, high), the interval that contains the label with probability `level`."""
         low, high = self._model.predict(self._rows.one(x)[0].batch()).interval(level)
         return float(low[0]), float(high[0])
 
@@ -305,7 +305,7 @@ class Regressor(_Face, base.MiniBatchRegressor):
         self._learn_many(self._model, X, as_array(y, "y"), w)
 
     def predict_many(self, X: Any) -> Any:
-        """The numbers that are expected, as a Series of pandas, with the index of X if it has one."""
+        """Return the expected labels as a pandas Series, with the index of X if it has one."""
         import pandas as pd
 
         expected = self._model.predict(self._rows.many(X)[0]).expected

@@ -1,4 +1,4 @@
-"""The command `bayou`: `main`. What it can do is in `commands`, which is imported when it is clear from where."""
+"""Entry point of the command `bayou`. `main` imports `commands` only once the import path is safe."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from bayou.core.children import protect_command
 
 
 def main() -> None:
-    """Run the command, as the arguments of this process say."""
+    """Run the command line of this process."""
     protect_command()
     from bayou.cli import app, commands
 

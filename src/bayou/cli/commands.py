@@ -1,4 +1,4 @@
-"""What the command `bayou` can do. Whatever is heavy is imported inside the commands, so that help answers at once."""
+"""Commands of `bayou`. Heavy modules are imported inside the commands, so that help appears at once."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from bayou.cli.ctrl_c import CtrlC
 from bayou.cli.demo.command import demo
 from bayou.cli.terminal import output, streams
 
-# The commands in the order of the help: each is the function of this name in the module of this name.
+# Commands in the order of the help; each is the function of this name in the module of this name.
 NAMES = (
     "train", "look", "compare", "predict", "features", "info", "merge", "select", "simulate", "reproduce", "serve",
     "replay", "warm",
@@ -75,8 +75,8 @@ def _bayou(
 
 
 def run(app: Any) -> None:
-    """Run the command line of this process, and end it."""
-    # No command has work for BLAS's threads, and to start them takes a tenth of a second; before NumPy is loaded.
+    """Run the command line of this process, then end the process."""
+    # No command needs BLAS threads, and starting them takes a tenth of a second. Must be set before NumPy is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     streams.install()
     CtrlC().install()

@@ -12,7 +12,7 @@ from bayou.cli import options
 from bayou.cli.terminal import output
 from bayou.core import registry
 
-# As bayou.runs.compare has them; that module is too heavy for showing help.
+# As in bayou.runs.compare, which is too heavy to import for showing help.
 PICTURES = (".png", ".svg", ".pdf")
 
 

@@ -1,7 +1,7 @@
-"""Ctrl-C, as a command takes it: at once, but not within Numba or LLVM.
+"""Handling of Ctrl-C in commands: immediate, but not inside Numba or LLVM.
 
-What they hold would stay locked, and an exception within what LLVM calls from C is dropped: the command would wait
-forever, or go on as if nobody had asked.
+Interrupting those would leave their locks held, and an exception inside a callback from LLVM is dropped: the command
+would wait forever, or continue as if Ctrl-C had not been pressed.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any
 
 from bayou.cli import edge
 
-# Code in folders of these names is not to be left in the middle, nor are our own kernels' files.
+# Code in these folders must not be interrupted, nor our own kernels' files.
 NOT_WITHIN = tuple(f"{os.sep}{name}{os.sep}" for name in ("numba", "llvmlite", os.path.join("bayou", "kernels")))
-# Seconds until it is looked at again.
+# Seconds until the next check.
 AGAIN = 0.02
 
 
 class CtrlC:
-    """Waits with KeyboardInterrupt until Numba is left; a second Ctrl-C meanwhile ends the process.
+    """Handler of Ctrl-C that waits until Numba has returned; a second Ctrl-C meanwhile ends the process.
 
-    The signal comes again to whoever listens by then, such as a run that first keeps what it has learned.
+    The signal is then raised again for the handler of that time, such as that of a run that first saves its model.
     """
 
     def __init__(self) -> None:
         self._waits = False
 
     def install(self) -> None:
-        """Nothing where Ctrl-C is ignored, or listened to already."""
+        """Install the handler, unless Ctrl-C is ignored or already handled."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._pressed)
 

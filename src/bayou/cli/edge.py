@@ -1,4 +1,4 @@
-"""The command's edge: however a command ends, whoever called it gets an exit code and, if that is not 0, a sentence.
+"""Exit codes of the command: however it ends, the caller gets an exit code and, if that is not 0, a sentence.
 
 0         done, though progress on standard error may have been lost
 1         bad data, a bad model, or a system that could not do what was asked of it (memory, disk, standard output)
@@ -28,12 +28,12 @@ from bayou.core.spelling import as_flags
 
 DONE, BAD_DATA, BAD_USAGE, DEFECT = 0, 1, 2, 70
 INTERRUPTED, HAD_ENOUGH = 128 + signal.SIGINT, 141  # 128 + SIGPIPE, which not every system has
-# What the parser of command lines raises.
+# Base class of the errors of the command line parser.
 ParserError: Any = typer.BadParameter.__base__
 
 
 def exit_code(command: Callable[[], Any], debug: Callable[[], bool] = lambda: False) -> int:
-    """Run a command to its end, however it comes: say what there is to say, and return the exit code."""
+    """Run a command, print a sentence if it fails, and return the exit code."""
     try:
         with as_flags():
             code = int(command() or DONE)
@@ -57,8 +57,8 @@ def exit_code(command: Callable[[], Any], debug: Callable[[], bool] = lambda: Fa
 
 
 def leave(code: int) -> NoReturn:
-    """End the process. After a signal it waits for no thread: Ctrl-C may have come while one was being started, which
-    then waits for work forever, and what still runs must not see Python being taken down.
+    """End the process. After a signal no thread is joined: one that was being started when Ctrl-C came would wait for
+    work forever, and threads that still run must not see the interpreter being shut down.
     """
     if code > 128:
         for stream in (sys.stdout, sys.stderr):
@@ -69,7 +69,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _judged(error: Exception) -> tuple[int, str]:
-    """(exit code, sentence) of what ended a command."""
+    """Return the exit code and the sentence for the error that ended a command."""
     if isinstance(error, BadInput | BadModel):
         return BAD_USAGE if isinstance(error, BadUsage) else BAD_DATA, str(error)
     what = str(error).strip().partition("\n")[0].rstrip(".")
@@ -89,7 +89,7 @@ def _judged(error: Exception) -> tuple[int, str]:
 
 
 def _shown() -> int:
-    """Whether all that was written to standard output has arrived."""
+    """Return DONE if everything written to standard output has arrived, else the exit code of its failure."""
     error = streams.failure(sys.stdout)
     if error is None:
         return DONE

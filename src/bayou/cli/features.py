@@ -26,7 +26,7 @@ ORDERS = {
     "inclusion": "the most probably needed",
     "column": "columns by how much of the score they carry, each with its most telling values",
 }
-# How many values of a column are named on its line.
+# Number of values of a column named on its line.
 MAX_SHOWN_VALUES = 3
 SPREAD = "spread: how far a column moves the score from row to row, as a standard deviation"
 VIEWS = {
@@ -117,7 +117,7 @@ def features(
 
 
 def _write_plain_model(learner: Learner, out: str) -> str:
-    """Write what was selected as a model of its own."""
+    """Write the selected features as a plain model."""
     from bayou.outputs.plain_model import selected_features, write_plain
 
     with usage():
@@ -128,7 +128,7 @@ def _write_plain_model(learner: Learner, out: str) -> str:
 
 
 def _show(table: FeatureTable) -> None:
-    """Print a table for people: names to the left, then numbers, and of a column its strongest values."""
+    """Print a table as text: names to the left, then numbers, and for a column its strongest values."""
     header, rows = _one_line_per_column(table) if "column" in table.header else (table.header, table.rows)
     n_texts = min(2 if header[0] == "class" else 1, len(header))  # columns of names that come first
     lines = [[*(_display(f"{cell}") for cell in row[:n_texts]), *row[n_texts:]] for row in [header, *rows]]
@@ -181,14 +181,14 @@ def _write(out: str, table: FeatureTable) -> None:
 
 
 def _json_cell(cell: Any) -> Any:
-    """Return a number of nine digits; None for NaN, which JSON has no word for, and for an empty name."""
+    """Return a number with nine digits; None for NaN, which JSON cannot express, and for an empty name."""
     if cell == "" or cell != cell:
         return None
     return float(f"{cell:.9g}") if isinstance(cell, float) else cell
 
 
 def _notes(learner: Learner, extras: Extras, table: FeatureTable, by: str) -> list[str]:
-    """Return how the table is to be read, how much of the model is in it, and how far names can be trusted."""
+    """Return notes on how to read the table, how much of the model it shows, and how reliable its names are."""
     from bayou.outputs.plain_model import INTERCEPT
 
     listed = f"{table.n_listed:,} are shown"

@@ -38,7 +38,7 @@ def info(
 
 
 def _plain(path: Path, learner: Learner) -> dict[str, Any]:
-    """Everything, as JSON can say it."""
+    """Return everything there is to show, as a JSON object."""
     import numpy as np
 
     from bayou.outputs.group_priors import group_priors
@@ -68,14 +68,14 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
 
 
 def _intercept(learner: Learner) -> dict[str, float] | None:
-    if not learner.parameters["intercept"] or learner.record.task == "multiclass":  # of which each has its own
+    if not learner.parameters["intercept"] or learner.record.task == "multiclass":  # each class has its own
         return None
     mean, variance = learner.intercept
     return {"mean": mean, "sd": variance**0.5} if learner.record.posterior else {"mean": mean}
 
 
 def _classes(learner: Any) -> list[dict[str, Any]] | None:
-    """Of several classes each with its examples, the commonest first."""
+    """Return the classes with their numbers of examples, the commonest first; None unless multiclass."""
     if learner.record.task != "multiclass":
         return None
     found = zip(learner.class_names, learner.counts.tolist(), strict=True)
@@ -83,7 +83,7 @@ def _classes(learner: Any) -> list[dict[str, Any]] | None:
 
 
 def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
-    """The same in words: (what, how it is)."""
+    """Return everything there is to show in words, as (name, description)."""
     from bayou.cli.terminal import model as words
     from bayou.core.memory import bytes_in_words
     from bayou.outputs.group_priors import GroupPrior

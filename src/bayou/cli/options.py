@@ -18,7 +18,7 @@ from bayou.runs.options import recipe_options
 from bayou.sources.formats.registry import FORMATS
 
 ON_ERROR = ("raise", "skip")
-# As bayou.core.prediction has them.
+# As in bayou.core.prediction.
 HORIZONS = ("next", "later")
 
 # Options that commands share, which learn from data.
@@ -33,18 +33,18 @@ Report = Annotated[
 Delay = Annotated[int, typer.Option(min=0, help="How many examples late labels come; all are learned in the end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
-# In a command's signature: where a group of options stands (`with_groups`). The command gets those that were given.
+# Placeholder for a group of options in a command's signature (`with_groups`). The command gets a dict of them.
 Group = dict[str, Any]
 
-# Flags of the command that are not the options' names.
+# Further flags of options, besides their names.
 _MORE_FLAGS = {"interactions": ["--cubic", "--quadratic", "-q"], "ranges": ["--groups"]}
-# Options of which each value may be several columns.
+# Options whose values may name several columns.
 _COLUMNS = ("ignore", "numeric", "category", "text", "date")
 _OPTIONS = recipe_options()
 
 
 def of_recipe(name: str) -> Any:
-    """An option of the recipe as the command has it."""
+    """Return the Typer option for an option of the recipe."""
     said = _OPTIONS[name][1]
     with spelling.as_flags():
         text = re.sub(r"{(\w+)}", lambda other: spelling.option(other[1]), said.text)
@@ -54,7 +54,7 @@ def of_recipe(name: str) -> Any:
 
 
 def _typed(name: str) -> Any:
-    """The same with its type: what is several of anything in Python is texts here."""
+    """Return the annotated type of an option of the recipe; any sequence in Python is a list of strings here."""
     kind = _OPTIONS[name][0]
     kind = list[str] | None if get_origin(get_args(kind)[0]) is abc.Sequence else kind
     return Annotated[kind, of_recipe(name)]
@@ -72,7 +72,7 @@ _DEFAULTS = {"on_error": "skip"}
 
 
 def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have groups of options stand where a command's signature says `recipe: options.Group`, or `reading`."""
+    """Expand the parameters `recipe` and `reading` of a command, both `options.Group`, to their options."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         groups = {name: [option for option in group if option not in leave_out] for name, group in _GROUPS.items()}
@@ -89,7 +89,7 @@ def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[...
                 parameters.append(inspect.Parameter(option, parameter.kind, default=default, annotation=annotation))
             if parameter.name not in groups:
                 parameters.append(parameter)
-        # What typer looks at instead of the command itself.
+        # Typer reads these instead of the command's own.
         called.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return called
@@ -98,7 +98,7 @@ def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[...
 
 
 def _recipe(**given: Any) -> dict[str, Any]:
-    """The parts of a recipe that were given, by the names of their options, as a recipe wants them."""
+    """Return the given options of the recipe by name, converted to what a recipe takes."""
     for name in _COLUMNS:
         given[name] = columns(given[name])
     if given["decimal"] is not None:
@@ -109,7 +109,7 @@ def _recipe(**given: Any) -> dict[str, Any]:
 
 
 def columns(options: list[str] | None) -> list[str] | None:
-    """Names given one by one, or separated by commas."""
+    """Return names that were given one by one or separated by commas."""
     if options is None:
         return None
     return [name.strip() for option in options for name in option.split(",") if name.strip()]
@@ -142,7 +142,7 @@ def _ranges(options: list[str] | None) -> list[tuple[str, int, int]] | None:
 
 
 def check_choice(option: str, value: str, choices: Collection[str]) -> None:
-    """One of some words."""
+    """Raise BadUsage if the value of an option is not one of its choices."""
     if value not in choices:
         from bayou.core.checks import did_you_mean
 
@@ -150,7 +150,7 @@ def check_choice(option: str, value: str, choices: Collection[str]) -> None:
 
 
 def check_outputs(outputs: Mapping[str, str | Path | None], *inputs: Any) -> None:
-    """Say it before the work if a file can have no place, or would take that of another."""
+    """Raise BadUsage if an output cannot be written, or would overwrite an input or another output."""
     from bayou.runs import places
 
     with usage():
@@ -158,7 +158,7 @@ def check_outputs(outputs: Mapping[str, str | Path | None], *inputs: Any) -> Non
 
 
 def check_ending(option: str, path: str | Path | None, endings: Collection[str]) -> None:
-    """A file's name says what is written into it."""
+    """Raise BadUsage if a path does not end in one of the endings, which decide the format."""
     if path is not None and not str(path).lower().endswith(tuple(endings)):
         which = "in" if len(endings) == 1 else "in one of"
         raise BadUsage(f"{option} is {path}; its name must end {which} {', '.join(endings)}.")

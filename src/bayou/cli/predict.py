@@ -117,7 +117,7 @@ def _shares(text: str | None) -> list[float]:
 
 
 def _summary(predictions: Predictions) -> list[str]:
-    """What was skipped, and what the predictions were worth."""
+    """Return notes on skipped lines, the scores of the predictions, and how to read them."""
     said = [*output.skipped_in_words(predictions.kinds), *predictions.source.remarks]
     if predictions.skipped:
         said.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")

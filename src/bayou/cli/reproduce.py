@@ -54,7 +54,7 @@ def reproduce(
 
     from bayou import reproduce as papers
 
-    # Not on a terminal, tables are as wide as they need to be.
+    # Tables that do not go to a terminal are as wide as they need to be.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     if names == ["list"]:
         _list(papers.experiments(), console)
@@ -92,7 +92,7 @@ def reproduce(
 
 
 def _make_folder(out: Path) -> None:
-    """Make the folder for the files, or say before the work that it cannot be made."""
+    """Make the folder for the files; raise BadUsage if it cannot be made or written to."""
     if os.path.exists(out) and not os.path.isdir(out):
         raise BadUsage(f"--out is {out}, which is a file; it must be a folder.")
     try:
@@ -124,7 +124,7 @@ def _print(table: TextTable, console: Console, numbers: bool = True) -> None:
     from rich.table import Table as Shown
 
     shown = Shown(title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    # Words come first; from the paper's number on, everything is a number.
+    # Text columns come first; all columns from the paper's number on are numbers.
     first_number = len(table.columns)
     if numbers:
         words = {"stream", "method", "setting", "what"}

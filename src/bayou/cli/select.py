@@ -97,7 +97,7 @@ def _show(found: Selection) -> None:
 
 
 def _write_features(found: Selection, out: str) -> None:
-    """Write every feature of every size: size, feature, weight, inclusion."""
+    """Write one row per size and feature: size, feature, weight, inclusion."""
     import numpy as np
 
     from bayou.outputs.plain_model import INTERCEPT

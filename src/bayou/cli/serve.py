@@ -12,7 +12,7 @@ from bayou.cli.terminal import output
 from bayou.cli.usage import BadUsage, extra
 from bayou.core.errors import BadInput, BadModel
 
-# As bayou.serve.server and bayou.serve.messages have them; those modules are too heavy for showing help.
+# As in bayou.serve.server and bayou.serve.messages, which are too heavy to import for showing help.
 HOST, PORT = "127.0.0.1", 8642
 LOG_FORMATS = "text", "json"
 
@@ -122,7 +122,7 @@ def _seconds(text: str) -> float:
 
 
 def _value(text: str) -> Any:
-    """A number or truth value as such, anything else as text."""
+    """Parse a number or a boolean; return any other text as it is."""
     import json
 
     try:

@@ -54,7 +54,7 @@ def simulate(
 
     with output.preparing():
         stream = GENERATORS[kind](seed=seed, **_settings(set_ or [], GENERATORS[kind]))
-        for batch in stream.batches(1):  # loads or compiles the kernels
+        for batch in stream.batches(1):  # load or compile the kernels
             write.svmlight(batch)
     started, size = time.perf_counter(), 0
     with (
@@ -84,7 +84,7 @@ def _settings(given: list[str], generator: Any) -> dict[str, Any]:
 
 
 def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(examples so far, the text of the latest), drawn and written on all cores, in order."""
+    """Yield (examples so far, svmlight text of the latest) in order; batches are drawn and formatted on all cores."""
     from bayou.outputs.text import svmlight
     from bayou.simulate import BATCH_SIZE
     from bayou.sources import spare_cores

@@ -1,4 +1,4 @@
-"""The error of commands that cannot work as they were called: exit code 2, as for all wrong usage."""
+"""Error for commands that were called in a way that cannot work: exit code 2, as for all wrong usage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ class BadUsage(BadInput):
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """What is refused in here, before any example is looked at, is refused because of how the command was called."""
+    """Turn BadInput into BadUsage: before any example is read, an error is due to how the command was called."""
     try:
         yield
     except BadInput as error:
@@ -21,7 +21,7 @@ def usage() -> Iterator[None]:
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Say which extra has the package that an import misses."""
+    """Raise an error that names the extra to install if an import inside fails."""
     try:
         yield
     except ModuleNotFoundError as error:

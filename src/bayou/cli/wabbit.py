@@ -17,9 +17,9 @@ class Flag(NamedTuple):
     """A flag of Vowpal Wabbit.
 
     Attributes:
-        names: how it is written there, short ones first.
-        becomes: what stands for it here; {} is its value. An empty text: nothing, it goes without saying.
-        instead: if nothing stands for it, what to write; DATA and MODEL are those of the command.
+        names: its spellings there, short ones first.
+        becomes: the options that replace it here; {} is its value. Empty if it is dropped; None if there is none.
+        instead: if nothing replaces it, what to write; DATA and MODEL are those of the command.
         value: whether a value follows.
     """
 
@@ -98,7 +98,7 @@ PREDICT = [
 
 
 def _loss(name: str) -> list[str]:
-    """What a loss function is here."""
+    """Return the options for a loss function of Vowpal Wabbit; raise BadUsage if there are none."""
     if name in _LOSSES:
         return ["--task", _LOSSES[name]]
     if name == "quantile":
@@ -149,7 +149,7 @@ def translated(flags: list[Flag], args: list[str], own: dict[str, bool]) -> list
 
 
 def _split(arg: str, known: dict[str, Flag]) -> tuple[str | None, str | None]:
-    """(flag, its value) of `-b 18`, `-b18`, `--passes 3` and `--passes=3`; values that stand apart are None."""
+    """Return (flag, value) of an argument like `-b18` or `--passes=3`; the value is None if it is the next argument."""
     if arg in known:
         return arg, None
     name, mark, value = arg.partition("=")
@@ -161,7 +161,7 @@ def _split(arg: str, known: dict[str, Flag]) -> tuple[str | None, str | None]:
 
 
 def _done(found: list[str], missing: list[tuple[str, Flag, str]]) -> list[str]:
-    """What is left, or a sentence about the first flag that has nothing to stand for it."""
+    """Return the arguments found; raise BadUsage for the first flag that has no equivalent."""
     if not missing:
         return found
     name, flag, value = missing[0]
@@ -172,7 +172,7 @@ def _done(found: list[str], missing: list[tuple[str, Flag, str]]) -> list[str]:
 
 
 def _alone(args: list[str], k: int) -> bool:
-    """Whether an argument is not the value of an option, as far as can be seen."""
+    """Return whether argument k does not follow an option, so that it cannot be an option's value."""
     return k == 0 or not args[k - 1].startswith("-")
 
 
@@ -188,5 +188,5 @@ def _command(flags: list[Flag]) -> type[TyperCommand]:
     return Command
 
 
-# By the names of commands.
+# Command classes by name of the command.
 KINDS: dict[str, type[TyperCommand]] = {"train": _command(TRAIN), "predict": _command(PREDICT)}

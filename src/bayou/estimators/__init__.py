@@ -1,4 +1,4 @@
-"""scikit-learn's face of the learners: one shared base, and a small class for each learner.
+"""scikit-learn estimators for the learners: one shared base, and a small class for each learner.
 
 `__all__` lists the estimators proper, which are importable from `bayou` as well.
 """

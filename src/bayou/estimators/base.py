@@ -1,8 +1,8 @@
-"""What makes a scikit-learn estimator of any learner, and a classifier of those that classify.
+"""Base classes that make scikit-learn estimators and classifiers of learners.
 
-A classifier is a dataclass that names its learner and has the learner's own parameters as fields, under their own
-names; the four that all share are `fit_intercept` (the learner's `intercept`), `passes`, `class_weight` and
-`random_state`. A few lines; see `classifiers`, and `regressors`.
+A classifier is a dataclass of a few lines that names its learner and has the learner's parameters as fields, under
+their own names; the four that all share are `fit_intercept` (the learner's `intercept`), `passes`, `class_weight` and
+`random_state`. See `classifiers` and `regressors`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from bayou.learners.ensembles.stackers import MAX_LOGIT
 
 # Parameters that all estimators share; the others are the learner's.
 _OWN = {"fit_intercept", "passes", "class_weight", "random_state", "horizon"}
-# `fit` takes the shuffled rows in blocks of about this many values, so as never to hold a second copy of X; but not
-# fewer rows than this, or an eighth of them, at a time: the bank looks so far ahead to learn what later rows are like.
+# `fit` takes the shuffled rows in blocks of about this many values, to avoid a second copy of X; but at least this many
+# rows, or an eighth of them, at a time: the bank needs blocks of that length to learn how to predict later rows.
 _BLOCK = 1 << 22
 _LEAST_ROWS, _LEAST_SHARE = 1024, 8
 
 
 class NeedsPosterior:
-    """A method that is there only where the learner has a posterior: elsewhere even `hasattr` says no."""
+    """Descriptor of a method that exists only if the learner has a posterior; otherwise `hasattr` is False."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -66,7 +66,7 @@ class OnlineEstimator(BaseEstimator):
         predictive: "quadrature" integrates the link over the score; "closed" is the paper's faster approximation, which
             leans to 1/2 where the score is large and uncertain.
         noise_variance: the variance of the labels around their means; None learns it.
-        bounded: whether to predict no number beyond the labels that were learned from.
+        bounded: whether predictions are limited to the range of the labels learned.
         horizon: "later" predicts rows that come after learning has stopped, "next" the next row of a stream in which
             each label is learned before the next prediction, as in a loop of predictions and `partial_fit`. Read when
             predicting.
@@ -76,7 +76,7 @@ class OnlineEstimator(BaseEstimator):
     """
 
     _learner_name: ClassVar[str]
-    _learns_in_order: ClassVar[bool] = True  # else the result depends on which rows there are, not on their order
+    _learns_in_order: ClassVar[bool] = True  # if False, the order of rows does not affect the result
 
     fit_intercept: bool = True
     passes: int = 1
@@ -89,7 +89,7 @@ class OnlineEstimator(BaseEstimator):
     # --- learning -------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn from all rows, `passes` times over.
+        """Reset the model, then learn from all rows, `passes` times.
 
         The rows are taken in the order `check_random_state(random_state).permutation(len(y))`, the same in
         each pass, so that sorted data do no harm.
@@ -98,7 +98,7 @@ class OnlineEstimator(BaseEstimator):
         try:
             return self._fit(X, y, sample_weight)
         except Exception:
-            # Validation has noted the new columns; what was learned before is of the old ones.
+            # Validation has stored the new columns, but the model is still that of the old ones.
             for name, value in before.items():
                 self.__dict__.pop(name, None)
                 if value is not None:
@@ -109,25 +109,25 @@ class OnlineEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        """Have the learners learn some rows."""
+        """Teach the learners a batch of rows."""
         raise NotImplementedError
 
     def _learn_all(self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        """Learn from all rows, as often as `passes` says."""
+        """Learn from all rows, `passes` times."""
         passes = whole_number("passes", self.passes, 1, 2**31)
         if weights is not None and not weights.any():
             raise BadInput("all sample weights are zero: there is nothing to learn from.")
         try:
             self._go_over(learners, X, targets, weights, passes)
         except BadInput:
-            # Nothing is kept. Name the row as the caller numbers it, not by its place in the shuffled order.
+            # Nothing is kept. Report the row by its index in the caller's data, not in the shuffled order.
             learners[0].predict(validation.batch(X))
             raise
 
     def _go_over(
         self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None, passes: int
     ) -> None:
-        """All rows, shuffled once, `passes` times or until all learners have converged."""
+        """Learn all rows, shuffled once, `passes` times or until all learners have converged."""
         order = check_random_state(self.random_state).permutation(len(targets))
         for _ in range(passes):
             for rows in _blocks(X, order):
@@ -142,7 +142,7 @@ class OnlineEstimator(BaseEstimator):
                 break
 
     def _learner_parameters(self, streaming: bool) -> dict[str, Any]:
-        """What learners are made with; `streaming` is whether rows come once only, as to `partial_fit`."""
+        """Return the parameters of new learners; `streaming`: whether each row comes only once, as in `partial_fit`."""
         return {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
 
     def _new_learners(self, count: int, streaming: bool = False) -> list[Learner]:
@@ -151,7 +151,7 @@ class OnlineEstimator(BaseEstimator):
         return [self._record().load()(**parameters, **more) for more in self._seeds(count)]
 
     def _seeds(self, count: int) -> list[dict[str, Any]]:
-        """A seed for each of some learners, if they take one."""
+        """Return the `seed` argument of each new learner, or no arguments if learners take none."""
         if "seed" not in signature(self._record().load()).parameters:
             return [{} for _ in range(count)]
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
@@ -162,20 +162,20 @@ class OnlineEstimator(BaseEstimator):
         return validation.batch(validation.matrix(self, X))
 
     def _predictions(self, X: Any) -> list[Any]:
-        """What each learner says of the rows."""
+        """Return the prediction of each learner for the rows."""
         batch = self._batch(X)
         return [learner.predict(batch, self._horizon) for learner in self.learners_]
 
     @property
     def _horizon(self) -> str:
-        """Only the bank tells the next row from later ones, and has it as a parameter."""
+        """Horizon of predictions: the parameter of estimators that have one (the banks), else "later"."""
         return str(getattr(self, "horizon", "later"))
 
     # --- looking inside -------------------------------------------------------------------------------------
 
     @property
     def learner_(self) -> Any:
-        """The learner."""
+        """The fitted learner."""
         check_is_fitted(self)
         return self.learners_[0]
 
@@ -233,29 +233,29 @@ class OnlineEstimator(BaseEstimator):
 
 @estimator
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):
-    """What all classifiers share; use one of its subclasses.
+    """Base class of all classifiers; use one of its subclasses.
 
     X may be dense, a DataFrame, or sparse in any format with 32- or 64-bit indices; CSR is used without a
     copy where it can be. A weight multiplies the log-likelihood of its row: a row of weight 0 is as good as
-    absent. With more than two classes there is one learner for each class against the rest, and what they say goes
-    through a softmax that all share (`bayou.learners.Classes`); a class may be new to a later `partial_fit`.
+    absent. With more than two classes there is one learner for each class against the rest, and their outputs go
+    through a common softmax (`bayou.learners.Classes`); a later `partial_fit` may add classes.
 
     Parameters are read when the learners are made: by `fit`, and by the first `partial_fit`.
 
     Args:
-        passes: the number of passes of `fit` over the data. A Bayesian learner of one pass counts all rows as new
-            evidence again in each further one, and its intervals become too narrow; a gradient needs more than one over
-            few rows.
+        passes: the number of passes of `fit` over the data. A single-pass Bayesian learner counts all rows as new
+            evidence again in each further pass, and its intervals become too narrow; a gradient method needs several
+            passes over few rows.
         class_weight: {class: weight}, or "balanced" (`fit` only); weights multiply those of the rows.
         random_state: seeds the order in which `fit` takes the rows, and the draws of a learner.
 
     Attributes:
-        classes_: the labels, sorted. Of two the second is the positive one.
+        classes_: the labels, sorted; of two classes, the second is the positive one.
         n_features_in_, feature_names_in_: the columns of X, and their names if X was a DataFrame.
         learner_: the learner; for more than two classes a `bayou.learners.Classes`.
         learners_: the learners, one for two classes, else one per class.
         coef_, coef_var_: means and variances of the weights, shape (1, features) for two classes, else
-            (classes, features). Made when asked for.
+            (classes, features). Computed on access.
         intercept_, intercept_var_: those of the intercept, shape (1,) or (classes,); 0 without one.
 
     >>> import numpy as np
@@ -269,7 +269,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     class_weight: Any = None
 
     classes_: np.ndarray = field(init=False)
-    # Of more than two classes: what stacks the learners, and the number that it knows each class by.
+    # For more than two classes: the learner that stacks the others, and its label of each class.
     _many: Classes | None = field(init=False)
     _numbers: np.ndarray = field(init=False)
 
@@ -285,18 +285,18 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return self._with(classes, np.arange(len(classes)), learners[0])
 
     def _with(self, classes: np.ndarray, numbers: np.ndarray, learner: Learner) -> Self:
-        """What was learned."""
+        """Store the classes, their labels in the learner, and the learner."""
         self.classes_, self._numbers = classes, numbers
         self._many = learner if isinstance(learner, Classes) else None
         self.learners_ = [learner] if self._many is None else [self._many.learners[k] for k in self._places(self._many)]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from some more rows, in their order. The first call must name the classes.
+        """Learn from more rows, in their order. The first call must name the classes.
 
-        Of more than two classes, and of two with the bank, further ones may come with later calls.
-        Cutting a stream into other pieces changes no bit of what is learned of the weights. How the bank predicts
-        later rows it learns by looking ahead within a piece: a thousand rows at a time are better than one.
+        With more than two classes, and with two in the case of the bank, later calls may add classes. The weights
+        learned do not depend on how a stream is cut into calls. The bank learns how to predict later rows by looking
+        ahead within a call, so a thousand rows at a time are better than one.
         """
         if isinstance(self.class_weight, str):
             raise BadInput(
@@ -328,7 +328,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return self._with(known, numbers, learner)
 
     def _learner_of(self, classes: np.ndarray, streaming: bool = False) -> Learner:
-        """One that tells two classes apart, or several."""
+        """Return a new binary or multiclass learner, depending on the number of classes."""
         if len(classes) < 2:
             there = f"is only one class, {classes.tolist()[0]!r}" if len(classes) else "are no classes"
             raise BadInput(f"there {there}; a classifier needs at least two classes.")
@@ -341,47 +341,46 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return Classes(learner=self._learner_name, classes=len(classes), **parameters)
 
     def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        """Teach the learner the second class of two, or all of many by their numbers."""
+        """Teach the learners a batch of rows; `targets` are class numbers."""
         for learner in learners:
             learner.learn(_labelled(learner, batch, targets, weights))
 
     # --- predicting -----------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The log-odds of the predicted probability.
+        """Return the log-odds of the predicted probability.
 
-        For two classes those of the positive one, shape (rows,), which is predicted where they are > 0; for
-        more those of each class against the rest, shape (rows, classes), of which the largest is predicted.
-        All other predictions are made of these. An unsure score is worth less: they are closer to 0 than its
-        mean.
+        For two classes, those of the positive class, shape (rows,); it is predicted where they are > 0. For more,
+        those of each class against the rest, shape (rows, classes); the class with the largest is predicted. They are
+        closer to 0 than the mean of the score, the more so the more uncertain the score is.
         """
         return self._by_class(self.learner_.predict(self._batch(X), self._horizon).log_odds, -MAX_LOGIT)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         log_odds = self.decision_function(X)
         return self.classes_[(log_odds > 0).astype(np.intp) if log_odds.ndim == 1 else log_odds.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, shape (rows, classes)."""
+        """Return the probability of each class, shape (rows, classes)."""
         if not isinstance(self.learner_, Classes):
             return np.exp(self.predict_log_proba(X))
         return self._by_class(self.learner_.predict(self._batch(X), self._horizon).probability)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Log-probabilities, shape (rows, classes); exact also where a probability rounds to 0 or 1."""
+        """Return log-probabilities, shape (rows, classes), exact even where a probability rounds to 0 or 1."""
         log_odds = self.decision_function(X)
         return log_expit(np.column_stack([-log_odds, log_odds]) if log_odds.ndim == 1 else log_odds)
 
     @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(low, high): the probability lies between them with posterior probability `level`.
+        """Return (low, high), between which the probability lies with posterior probability `level`.
 
-        For two classes these are of the positive class, shape (rows,): F(mean - z sd) and F(mean + z sd), with the
-        score's mean and standard deviation and F the link. Where that would leave the probability itself out, or nearly
-        so, the interval is another of the same level that holds it (`bayou.core.prediction`). For more they have shape
-        (rows, classes), each class's by its own score, the log-odds against all others; the level is that of the one
-        class. `sample_proba` draws all classes together.
+        For two classes, they are those of the positive class, shape (rows,): F(mean - z sd) and F(mean + z sd), with
+        the score's mean and standard deviation and F the link. Where that would exclude the predicted probability, or
+        nearly so, another interval of the same level that contains it is returned (`bayou.core.prediction`). For more
+        classes they have shape (rows, classes), each from the class's own score, the log-odds against all others; the
+        level holds for each class alone. `sample_proba` draws all classes jointly.
 
         >>> from bayou import MarginalClassifier
         >>> model = MarginalClassifier().partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
@@ -394,11 +393,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     @NeedsPosterior
     def sample_proba(self, X: Any, n_draws: int = 1, random_state: Any = None, purpose: str = "choose") -> np.ndarray:
-        """Probabilities under weights drawn from the posterior, shape (n_draws, rows, classes).
+        """Return probabilities under weights drawn from the posterior, shape (n_draws, rows, classes).
 
         A draw is one weight vector for all rows, and one for each class if there are more than two. An integer
         `random_state` draws the same weights for any X; None draws new ones each time. `purpose` is "choose", to
-        decide what to try next (Thompson sampling), or "interval", to see how far the probabilities may lie apart:
+        decide what to try next (Thompson sampling), or "interval", to see how much the probabilities may vary:
         the bank draws with half of its variance to choose, and with all of it for intervals; for all other learners
         it makes no difference.
 
@@ -414,7 +413,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return self._by_class(drawn) if drawn.ndim == 3 else np.stack([1.0 - drawn, drawn], axis=-1)
 
     def _by_class(self, values: np.ndarray, of_unknown: float = 0.0) -> np.ndarray:
-        """Columns of classes as the learner numbers them, in the order of `classes_`; as they are for two classes."""
+        """Reorder columns from the learner's order of classes to that of `classes_`; unchanged for two classes."""
         if not isinstance(self.learner_, Classes):
             return values
         places = self._places(self.learner_)
@@ -423,7 +422,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return found
 
     def _places(self, learner: Classes) -> np.ndarray:
-        """Of each class its place in the learner; -1 of one of which no row had a weight."""
+        """Return the column of each class in the learner; -1 for a class without a row of positive weight."""
         known = learner.labels.astype(np.int64)
         places = np.full(max(known.max(), self._numbers.max()) + 1, -1)
         places[known] = np.arange(len(known))
@@ -433,7 +432,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     @property
     def learner_(self) -> Any:
-        """The learner; for more than two classes the one that stacks those of all classes."""
+        """The fitted learner; for more than two classes the one that stacks those of all classes."""
         check_is_fitted(self)
         return getattr(self, "_many", None) or self.learners_[0]
 
@@ -445,14 +444,14 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
 
 def _labelled(learner: Learner, batch: Batch, numbers: np.ndarray, weights: np.ndarray | None) -> Batch:
-    """Rows with the numbers of their classes, as this learner takes them."""
+    """Return a batch with labels as the learner takes them: class numbers, or True for the second of two classes."""
     return batch.with_labels(numbers if isinstance(learner, Classes) else numbers == 1, weights)
 
 
 def expected_failed_checks(estimator: OnlineEstimator) -> dict[str, str]:
-    """The checks of scikit-learn that an estimator cannot pass, each with the reason.
+    """Return the checks of scikit-learn that an estimator cannot pass, each with the reason.
 
-    Give it to `parametrize_with_checks(..., expected_failed_checks=expected_failed_checks)`, or its answer to
+    Pass it to `parametrize_with_checks(..., expected_failed_checks=expected_failed_checks)`, or its result to
     `check_estimator`.
 
     >>> from bayou import AdaGradClassifier
@@ -472,7 +471,7 @@ def expected_failed_checks(estimator: OnlineEstimator) -> dict[str, str]:
 
 
 def _blocks(X: Any, order: np.ndarray) -> Iterator[np.ndarray]:
-    """The shuffled rows, some at a time."""
+    """Yield the shuffled row indices in blocks."""
     values = X.nnz if issparse(X) else X.size
     rows = max(1, _BLOCK * len(order) // max(1, values), min(_LEAST_ROWS, len(order) // _LEAST_SHARE))
     for start in range(0, len(order), rows):

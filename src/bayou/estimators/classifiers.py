@@ -1,4 +1,4 @@
-"""The classifiers: each is its parameters under scikit-learn's names."""
+"""Classifiers: each declares its parameters under scikit-learn's names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class BankClassifier(OnlineClassifier):
 
     Args:
         preset: "slim" (8 lanes) or "wide" (16 lanes, a little better, half as fast).
-        lanes: your own lanes instead: a list of `bayou.learners.bank.Lane`s, or of mappings with their fields.
+        lanes: lanes to use instead: a list of `bayou.learners.bank.Lane`s, or of mappings with their fields.
         combine: "stack", or "share" for a mixture alone.
-        narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with most evidence.
+        narrowing: whether to keep only 12 outputs after 4,096 examples and 8 after 16,384, those with most evidence.
         intercept_variance: the prior variance of the intercept; in each lane max(3, prior_variance) if None.
         pairs: "crosses", "factors", "auto" or "auto,factors" for lanes of pairs of features; for two classes.
-        cross, pair_bits: which pairs, of features that have columns, and 2^pair_bits places for their weights.
+        cross, pair_bits: which pairs, for features that have columns, and 2^pair_bits slots for their weights.
 
-    `coef_` and `coef_var_` are those of the combination linearised as it stands; `learner_.lanes` shows its parts.
+    `coef_` and `coef_var_` are those of the current combination, linearized; `learner_.lanes` shows its lanes.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
@@ -60,7 +60,7 @@ class MarginalClassifier(OnlineClassifier):
     Args:
         mean_update: "auto", "taylor" or "newton".
         variance_update: "laplace" or "peak".
-        temper: (ku, kp), how much of the uncertainty to believe when updating and when predicting.
+        temper: (ku, kp), the factors of the uncertainty when updating and when predicting.
         memory: how fast old evidence fades; 0 never forgets.
 
     >>> from sklearn.datasets import load_breast_cancer
@@ -97,9 +97,9 @@ class JointClassifier(OnlineClassifier):
 
     Args:
         covariance: "diagonal", or "full" for dense problems.
-        mean_update: "newton", or "taylor", which explodes with wide priors.
-        prior_variance: the prior variance of every weight; a number or one per feature. A diagonal covariance wants it
-            wider than the weights' own spread.
+        mean_update: "newton", or "taylor", which diverges with wide priors.
+        prior_variance: the prior variance of every weight; a number or one per feature. A diagonal covariance needs it
+            larger than the weights' own spread.
         batch_size: the number of examples that a full covariance learns at once; the last batch of `fit` may be
             smaller.
         dtype: of the state, "float32" or "float64"; None is float32 for a diagonal covariance, float64 for a full one.
@@ -154,7 +154,7 @@ class MomentClassifier(OnlineClassifier):
 
 @estimator
 class VariationalClassifier(OnlineClassifier):
-    """Bayesian logistic regression by marginalised variational Bayes, with a Gaussian for every weight.
+    """Bayesian logistic regression by marginalized variational Bayes, with a Gaussian for every weight.
 
     The learner, with its equations, is `bayou.learners.Variational`. Scale dense features, for example by
     `StandardScaler`: the prior variance should be of the size of the weights' own spread.
@@ -195,7 +195,7 @@ class AdaGradClassifier(OnlineClassifier):
     Args:
         learning_rate: the length of the first step of each feature.
         l2: the strength of the pull towards 0, applied when a feature is active.
-        passes: the number of passes of `fit` over the data. A gradient needs more than one pass over few rows.
+        passes: the number of passes of `fit` over the data. A gradient method needs several passes over few rows.
 
     >>> import numpy as np
     >>> X, y = np.array([[1.0], [2.0], [-1.0], [-3.0]]), ["up", "up", "down", "down"]
@@ -219,12 +219,12 @@ class FTRLClassifier(OnlineClassifier):
     `sample_proba`, `coef_var_` and `intercept_var_` raise `bayou.NoPosterior`.
 
     Args:
-        alpha: the length of steps.
-        beta: damps the first steps of a feature, as if it had seen gradients of this size before.
+        alpha: the step size.
+        beta: damps the first steps of a feature, as if it had already had gradients of this size.
         l1: the evidence that a weight needs to leave 0; a larger l1 makes a smaller model.
         l2: the strength of the pull towards 0.
-        fit_intercept: whether there is an extra weight whose feature is always 1; l1 and l2 spare it.
-        passes: the number of passes of `fit` over the data. A gradient needs more than one pass over few rows.
+        fit_intercept: whether there is an extra weight whose feature is always 1; l1 and l2 do not apply to it.
+        passes: the number of passes of `fit` over the data. A gradient method needs several passes over few rows.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 20))
@@ -245,7 +245,7 @@ class FTRLClassifier(OnlineClassifier):
 
 @estimator
 class SpikeSlabClassifier(OnlineClassifier):
-    """Sparse probit regression with a probability for each feature to matter.
+    """Sparse probit regression with an inclusion probability for each feature.
 
     The learner, with its equations, is `bayou.learners.SpikeSlab`. `SelectByInclusion` selects features for another
     model.
@@ -254,20 +254,19 @@ class SpikeSlabClassifier(OnlineClassifier):
         inclusion_prior: the prior probability that a feature matters, down to 1e-30; it controls how many are selected.
         slab_variance: the variance of the weights that matter: about 1 for 0/1 features, 3 to 50 for rows of length 1
             such as tf-idf.
-        refresh_every: the number of examples for which the prior's factor is held; 1 is best.
-        batch_size: the number of examples that are learned from one posterior; more than 1 is for comparisons, and can
-            diverge.
-        predictive: "selected", the means of the selected features alone, or "full", all of the posterior.
+        refresh_every: the number of examples between updates of the prior's factor; 1 is best.
+        batch_size: the number of examples learned from one posterior; more than 1 is for comparisons, and can diverge.
+        predictive: "selected", the means of the selected features alone, or "full", the whole posterior.
         link: "probit", the only one.
         fit_intercept: whether there is an extra weight whose feature is always 1; it is always selected.
         intercept_variance: the prior variance of the intercept; max(3, slab_variance) if None.
         passes: the number of passes of `fit` over the data. Further passes bring the inclusion probabilities closer to
-            the exact ones, and count no row twice.
+            the exact ones without counting rows twice.
         dtype: of the state, "float64" (also for None) or "float32".
 
     Attributes:
-        inclusion_: the probability of each feature to matter, of the shape of `coef_`.
-        selected_: whether it is above 1/2.
+        inclusion_: the probability that each feature matters, of the shape of `coef_`.
+        selected_: whether that is above 1/2.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 20))
@@ -288,17 +287,17 @@ class SpikeSlabClassifier(OnlineClassifier):
 
     @property
     def inclusion_(self) -> np.ndarray:
-        """The probability of each feature to matter."""
+        """Probability that each feature matters, of the shape of `coef_`."""
         check_is_fitted(self)
         return np.stack([learner.inclusion for learner in self.learners_])  # type: ignore[attr-defined]
 
     @property
     def selected_(self) -> np.ndarray:
-        """Whether a feature is more likely to matter than not."""
+        """Mask of features that are more likely to matter than not, of the shape of `coef_`."""
         check_is_fitted(self)
         return np.stack([learner.log_odds > 0 for learner in self.learners_])  # type: ignore[attr-defined]
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the selected features' weights and the intercept as plain text, .csv or .json; for two classes."""
+        """Write the weights of the selected features and the intercept to a .csv or .json file; for two classes."""
         names = getattr(self, "feature_names_in_", None)
         write_plain(path, self.learner_, None if names is None else lambda chosen: names[chosen])

@@ -1,8 +1,8 @@
-"""The decorator of every estimator: a dataclass with keyword parameters, whose docstring describes all of them.
+"""Decorator of estimators: makes a dataclass with keyword parameters and completes its docstring.
 
-A class describes what is special to it. What it leaves out is taken from the nearest of its base classes that describes
-a parameter of this name: `OnlineEstimator` has the texts of those that several learners have, such as the prior. So
-`help()` and the site show a complete list, and each text is written in one place.
+A class describes what is specific to it. Other parameters are taken from the nearest base class that describes a
+parameter of that name: `OnlineEstimator` describes those that several learners have, such as the prior. So `help()`
+and the site show a complete list, and each text is written in one place.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
-# An entry of a list: names, and the lines below that are indented further.
+# An entry of a list: names, and the more indented lines below.
 _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): .*(?:\n {5,}.*)*", re.MULTILINE)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def estimator(cls: type[T]) -> type[T]:
-    """Make a dataclass of an estimator's class, and complete its list of parameters."""
+    """Make an estimator class a dataclass, and complete the list of parameters in its docstring."""
     dataclass(kw_only=True, eq=False, repr=False)(cls)
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -35,7 +35,7 @@ def estimator(cls: type[T]) -> type[T]:
 
 
 def entries(text: str) -> dict[str, str]:
-    """Return the entries of the lists in a docstring by their names; of several names the first has the text.
+    """Return the entries of the lists in a docstring by name; if an entry has several names, the first has the text.
 
     >>> entries("Args:\\n    a, b: two of\\n        them.\\n    c: one.")
     {'a': '    a, b: two of\\n        them.', 'b': '', 'c': '    c: one.'}

@@ -1,4 +1,4 @@
-"""scikit-learn's face of the lasso: exact in a few passes, online, a whole path, or a cross-validated penalty."""
+"""scikit-learn estimator of the lasso: exact in a few passes, online, a whole path, or a cross-validated penalty."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from bayou.estimators.documented import estimator
 from bayou.learners.classes import Classes
 from bayou.rounds.exact_shards import one_pass
 
-# How many penalties a path of its own has, from the one that leaves nothing but the intercept down to a share of it.
+# Number of penalties of a default path, from the one that leaves only the intercept down to a fraction of it.
 PATH_LENGTH, PATH_END = 30, 1e-3
-# From this many non-zeros on, two threads read a half each.
+# From this number of non-zeros on, two threads read half of the rows each.
 LARGE = 5_000_000
 
 
 class PathPoint(NamedTuple):
-    """The solution at one penalty, with its certificate.
+    """Solution at one penalty, with its certificate.
 
     `coef`, `intercept`, `objective` and `kkt_violation` have one row or entry for two classes, else one for each class.
     """
@@ -45,38 +45,38 @@ class PathPoint(NamedTuple):
 
     @property
     def active_size(self) -> int:
-        """How many weights are not 0, without intercepts."""
+        """Number of weights that are not 0, without intercepts."""
         return int(np.count_nonzero(self.coef))
 
 
 @estimator
 class LassoClassifier(OnlineClassifier):
-    """L1-penalised logistic or probit regression: what a batch solver finds, by passes over the rows, certified.
+    """L1-penalized logistic or probit regression: the certified batch solution, by passes over the rows.
 
     The learner, with its equations, is `bayou.learners.Lasso`. With penalize_intercept=True it is scikit-learn's
-    LogisticRegression(l1_ratio=1, solver="liblinear") with C = 1 / penalty, without it that of saga. There is no
-    posterior.
+    LogisticRegression(l1_ratio=1, solver="liblinear") with C = 1 / penalty, otherwise that of solver="saga". There is
+    no posterior.
 
     Args:
-        algorithm: "auto" is "reduced" for `fit`, which is exact, and "online" for `partial_fit`; or "online",
-            "multipass", "reduced" for good.
+        algorithm: "auto" is "reduced" for `fit`, which is exact, and "online" for `partial_fit`; or always "online",
+            "multipass" or "reduced".
         penalty: gamma; a number, or one for each feature (0 is free), "lookahead" (online: learned), or "cv": the best
             on held-out rows (`fit` only), of the penalties of `path`.
-        penalize_intercept: whether the intercept is penalised as well.
-        max_active: how many features' curvature "reduced" keeps; raised if it proves too small.
-        slack: "reduced" also watches features whose gradient is at least this share of the penalty.
+        penalize_intercept: whether the intercept is penalized as well.
+        max_active: the number of features whose curvature "reduced" stores; raised if it proves too small.
+        slack: "reduced" also tracks features whose gradient is at least this fraction of the penalty.
         ramp, block, shoot_every: online; see the learner.
-        tolerance: the share of the penalty that the largest violation may have at the end.
-        passes: how often `fit` goes over the data at most; it ends once the weights are certified.
-        folds: of "cv".
+        tolerance: the largest violation allowed at the end, as a fraction of the penalty.
+        passes: the maximum number of passes of `fit`; it ends once the weights are certified.
+        folds: the number of folds of "cv".
         random_state: seeds the order in which `fit` takes the rows online, and the folds.
         dtype: of the weights shown, "float64" (also for None) or "float32".
 
     Attributes:
-        kkt_violation_, objective_, n_passes_, active_size_: what the learner says, one number for two classes, else an
+        kkt_violation_, objective_, n_passes_, active_size_: see the properties; one number for two classes, else an
             array with one for each. A violation is in the units of the penalty; NaN online.
         penalty_: the penalty in force.
-        cv_penalties_, cv_losses_: of "cv", the penalties tried and the mean log loss of each on held-out rows.
+        cv_penalties_, cv_losses_: for "cv", the penalties tried and the mean log loss of each on held-out rows.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -115,7 +115,7 @@ class LassoClassifier(OnlineClassifier):
 
     @available_if(_can_go_on)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn online from some more rows, in their order. The first call must name all classes there will be."""
+        """Learn online from more rows, in their order. The first call must name all classes that will ever occur."""
         return super().partial_fit(X, y, classes, sample_weight)
 
     def _learner_parameters(self, streaming: bool) -> dict[str, Any]:
@@ -152,10 +152,10 @@ class LassoClassifier(OnlineClassifier):
     def path(
         self, X: Any, y: Any, penalties: Sequence[float] | None = None, sample_weight: Any = None
     ) -> list[PathPoint]:
-        """The solutions at several penalties, largest first, each started from the one before and certified by itself.
+        """Return solutions at several penalties, largest first, each started from the one before and certified alone.
 
-        Without `penalties`: 30 of them, from the one that leaves nothing but intercepts down to a thousandth of it. The
-        classifier itself is not changed.
+        The default is 30 penalties, from the one that leaves only intercepts down to a thousandth of it. The classifier
+        itself is not changed.
         """
         passes = whole_number("passes", self.passes, 1, 2**31)
         X, y = validation.matrix_and_labels(self, X, y, reset=True)
@@ -171,7 +171,7 @@ class LassoClassifier(OnlineClassifier):
         return [point for point, _ in _walk(learners, batch, numbers, weights, wanted, passes)]
 
     def _chosen(self, learners: list[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> list[Any]:
-        """The learners to solve with: as they are, or (penalty="cv") with the penalty that is best on held-out rows."""
+        """Return the learners to fit: unchanged, or for penalty="cv" with the penalty that is best on held-out rows."""
         if not (isinstance(self.penalty, str) and self.penalty == "cv"):
             return learners
         folds = StratifiedKFold(whole_number("folds", self.folds, 2), shuffle=True, random_state=self._seed())
@@ -200,32 +200,32 @@ class LassoClassifier(OnlineClassifier):
 
     @property
     def kkt_violation_(self) -> Any:
-        """How far the weights are from optimal: the largest violation, in the units of the penalty."""
+        """Largest violation of the optimality conditions, in the units of the penalty."""
         return self._each([learner.kkt_violation for learner in self.learners_])
 
     @property
     def objective_(self) -> Any:
-        """Minus the log-likelihood, plus the penalty."""
+        """Negative log-likelihood plus the penalty."""
         return self._each([learner.objective for learner in self.learners_])
 
     @property
     def n_passes_(self) -> Any:
-        """How many passes there were."""
+        """Number of passes over the data."""
         return self._each([learner.n_passes for learner in self.learners_])
 
     @property
     def active_size_(self) -> Any:
-        """How many weights are not 0, the intercept not counted."""
+        """Number of weights that are not 0, without the intercept."""
         return self._each([int(np.count_nonzero(learner.mean)) for learner in self.learners_])
 
     @property
     def penalty_(self) -> Any:
-        """The penalty in force."""
+        """Penalty in force."""
         return self._each([learner.penalty_in_force for learner in self.learners_])
 
 
 def _positive(learners: Sequence[Any], number: int) -> int:
-    """The class that is positive for a learner."""
+    """Return the number of the class that is positive for a learner."""
     return 1 if len(learners) == 1 else number
 
 
@@ -240,7 +240,7 @@ def _solve(learner: Any, shards: list[Batch], passes: int) -> bool:
 
 
 def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
-    """(point, learners) at each penalty in turn, from the largest down."""
+    """Yield (point, learners) at each penalty, from the largest down."""
     given = several("penalties", penalties, "some numbers > 0")
     penalties = sorted((positive_number("penalties", penalty) for penalty in given), reverse=True)
     if not penalties:
@@ -266,7 +266,7 @@ def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
 
 
 def _grid(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> np.ndarray:
-    """Penalties from the least that leaves nothing but intercepts, evenly in their logarithm."""
+    """Return penalties, evenly spaced in their logarithm, from the smallest that leaves only intercepts."""
     largest = 0.0
     for number, learner in enumerate(learners):
         shards = _shards(batch, numbers == _positive(learners, number), weights)

@@ -1,4 +1,4 @@
-"""The regressors: what they share, and for each its parameters."""
+"""Regressors: their base class, and the parameters of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayou.estimators.documented import estimator
 
 
 class _OfClassifiers:
-    """A name that only classifiers have: `hasattr` says no, and who asks for it is told what there is instead."""
+    """Descriptor of a name that only classifiers have: access raises WrongTask, so that `hasattr` is False."""
 
     def __set_name__(self, owner: Any, name: str) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class _OfClassifiers:
 
 @estimator
 class OnlineRegressor(RegressorMixin, OnlineEstimator):
-    """What all regressors share; use one of its subclasses.
+    """Base class of all regressors; use one of its subclasses.
 
     X may be dense, a DataFrame, or sparse in any format with 32- or 64-bit indices; CSR is used without a
     copy where it can be. A weight multiplies the log-likelihood of its row: a row of weight 0 is as good as
@@ -37,13 +37,13 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     Parameters are read when the learner is made: by `fit`, and by the first `partial_fit`.
 
     Args:
-        passes: the number of passes of `fit` over the data. More than one counts every row as new evidence again, and
+        passes: the number of passes of `fit` over the data. Further passes count every row as new evidence again, and
             intervals become too narrow.
 
     Attributes:
         n_features_in_, feature_names_in_: the columns of X, and their names if X was a DataFrame.
         learner_: the learner.
-        coef_, coef_var_: means and variances of the weights, shape (features,). Made when asked for.
+        coef_, coef_var_: means and variances of the weights, shape (features,). Computed on access.
         intercept_, intercept_var_: those of the intercept; 0 without one.
         noise_var_: how far labels scatter around their means, as a variance.
 
@@ -65,7 +65,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from some more rows, in their order. Other pieces of the same stream would give the same bits."""
+        """Learn from more rows, in their order. The result does not depend on how a stream is cut into calls."""
         first = not hasattr(self, "learners_")
         X, y = validation.matrix_and_labels(self, X, y, reset=first, numbers=True)
         weights = validation.row_weights(sample_weight, None, y, y)
@@ -80,7 +80,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     # --- predicting -----------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean of each row; with `return_std` also the standard deviation of a label, noise and all."""
+        """Return the mean of each row; with `return_std` also the standard deviation of a label, including noise."""
         (prediction,) = self._predictions(X)
         if not return_std:
             return prediction.expected
@@ -89,16 +89,16 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
     @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(low, high): a label lies between them with probability `level`, as far as the learner knows."""
+        """Return (low, high), between which a label lies with probability `level` according to the learner."""
         return self._predictions(X)[0].interval(level)
 
     @NeedsPosterior
     def sample_mean(self, X: Any, n_draws: int = 1, random_state: Any = None, purpose: str = "choose") -> np.ndarray:
-        """Means under weights drawn from the posterior, shape (n_draws, rows).
+        """Return means under weights drawn from the posterior, shape (n_draws, rows).
 
         A draw is one weight vector for all rows (Thompson sampling). An integer `random_state` draws the same
         weights for any X; None draws new ones each time. `purpose`, "choose" or "interval", is that of
-        `Learner.sample`; the regressors draw from their posterior either way.
+        `Learner.sample`; it makes no difference for regressors.
         """
         seed = check_random_state(random_state).randint(2**63 - 1, dtype=np.int64)
         return self.learner_.sample(self._batch(X), n_draws, int(seed), purpose)
@@ -107,7 +107,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
     @property
     def noise_var_(self) -> float:
-        """The noise variance, known or learned."""
+        """Noise variance, given or learned."""
         return float(self.learner_.predict(Batch.from_rows([{}]), self._horizon).noise[0])
 
     predict_proba = _OfClassifiers()
@@ -116,16 +116,17 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
 @estimator
 class BankRegressor(OnlineRegressor):
-    """Several Bayesian regressions side by side, combined by evidence, with nothing to tune. Start with this one.
+    """Several Bayesian regressions side by side, combined by evidence; nothing to tune. Start with this one.
 
     The learner, with its equations, is `bayou.learners.NumberBank`. Features and labels may have any unit, and need no
     scaling.
 
     Args:
-        dtype: in which weights are shown, "float64" (also for None) or "float32".
+        dtype: that of the weights shown, "float64" (also for None) or "float32".
 
-    Intervals are those of a mixture of Student-t's, steered so that 90 % of the labels fell into those of 90 %.
-    `coef_` and `coef_var_` are those of the combination as a sum over its parts, which `learner_.lanes` shows.
+    Intervals are those of a mixture of Student-t distributions, calibrated so that 90 % of the labels fell into the
+    90 % intervals. `coef_` and `coef_var_` are those of the combination as a sum over its lanes, which `learner_.lanes`
+    shows.
 
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True, scaled=False)
@@ -178,25 +179,25 @@ class GaussianRegressor(OnlineRegressor):
 
 @estimator
 class ShrinkageRegressor(OnlineRegressor):
-    """Online Bayesian lasso: weights that the data do not need shrink to nothing, the others keep their uncertainty.
+    """Online Bayesian lasso: weights that the data do not need shrink to 0, the others keep their uncertainty.
 
     The learner, with its equations, is `bayou.learners.Shrinkage`. For dense problems of up to some thousand features,
     which should have one scale (`StandardScaler`, say).
 
     Args:
-        penalty: a, of a |w|; large values shrink more weights to nothing. None: three deviations of the labels.
-        iterations: how often the weights are solved for after each example, at most.
-        tolerance: fewer times if no weight moved by more than this share of the largest.
-        floor: the smallest |w| that counts: what keeps weights of 0 alive.
+        penalty: a, in a |w|; large values shrink more weights to 0. None: three standard deviations of the labels.
+        iterations: the maximum number of times that the weights are solved for after each example.
+        tolerance: iterations stop early if no weight moved by more than this fraction of the largest.
+        floor: the lower bound on |w| in the updates, which lets weights of 0 become nonzero again.
         noise_variance: the variance of the labels around their means; None learns it, "paper" is 4 max|label|^2.
-        ramp: the penalty grows in proportion to the examples, up to this many of them; 0 has it whole from the start.
-        screening: how far scaled weights may be from those of an exact solution, relatively; 0 is exact.
-        fit_intercept: whether labels may have a mean that no feature tells.
-        centring: an intercept by centring features and labels, with no penalty; False has a column of ones.
-        passes: the number of passes of `fit` over the data. More than one counts every row as new evidence again.
-        dtype: in which weights are shown, "float64" (also for None) or "float32".
+        ramp: the number of examples over which the penalty grows in proportion; 0 applies all of it from the start.
+        screening: the relative error allowed in scaled weights, compared with an exact solution; 0 is exact.
+        fit_intercept: whether there is an intercept.
+        centring: fit the intercept by centering features and labels, with no penalty; False adds a column of ones.
+        passes: the number of passes of `fit` over the data. Further passes count every row as new evidence again.
+        dtype: that of the weights shown, "float64" (also for None) or "float32".
 
-    `lasso_coef_` are the weights of scikit-learn's `Lasso(alpha=penalty / n)` on the same rows, zeros and all.
+    `lasso_coef_` holds the weights of scikit-learn's `Lasso(alpha=penalty / n)` on the same rows, with exact zeros.
 
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.preprocessing import scale
@@ -221,5 +222,5 @@ class ShrinkageRegressor(OnlineRegressor):
 
     @property
     def lasso_coef_(self) -> np.ndarray:
-        """The exact lasso of all rows so far: what endless iterations would reach."""
+        """Weights of the exact lasso on all rows so far, the limit of infinitely many iterations."""
         return self.learner_.lasso()

@@ -1,4 +1,4 @@
-"""Features selected by their probability to matter, as a step of a scikit-learn pipeline."""
+"""Feature selection by inclusion probability, as a step of a scikit-learn pipeline."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from bayou.estimators.documented import estimator
 class SelectByInclusion(SelectorMixin, BaseEstimator):
     """Keep the features that a spike-and-slab model finds likely to matter, in one pass over the data.
 
-    The model is `SpikeSlabClassifier`. With more than two classes a feature is as likely to matter as it is to the
-    class that needs it most.
+    The model is `SpikeSlabClassifier`. With more than two classes, the inclusion probability of a feature is its
+    maximum over the classes.
 
     Args:
-        inclusion_prior, slab_variance, passes, class_weight, random_state, dtype: as of `SpikeSlabClassifier`.
-        threshold: a feature is kept whose inclusion probability is above this.
-        max_features: keep no more than these, the most probable ones; None keeps all above the threshold.
+        inclusion_prior, slab_variance, passes, class_weight, random_state, dtype: see `SpikeSlabClassifier`.
+        threshold: features with an inclusion probability above this are kept.
+        max_features: the maximum number of features to keep, the most probable ones; None sets no limit.
 
     Attributes:
         classifier_: the fitted `SpikeSlabClassifier`.
-        inclusion_: the probability of each feature to matter, shape (features,).
+        inclusion_: the probability that each feature matters, shape (features,).
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 20))
@@ -48,11 +48,11 @@ class SelectByInclusion(SelectorMixin, BaseEstimator):
     dtype: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn which features matter."""
+        """Reset the model, then learn which features matter."""
         return self._with(self._classifier().fit(X, y, sample_weight))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from some more rows, in their order. Classes are those named by the first call, or those it meets."""
+        """Learn from more rows, in their order. Classes are those named in the first call, else those in its rows."""
         first = not hasattr(self, "classifier_")
         if not first:
             validate_data(self, X, reset=False, skip_check_array=True)  # the error names this class
@@ -63,7 +63,7 @@ class SelectByInclusion(SelectorMixin, BaseEstimator):
 
     @property
     def inclusion_(self) -> np.ndarray:
-        """The probability of each feature to matter."""
+        """Probability that each feature matters: the maximum over classes."""
         check_is_fitted(self)
         return self.classifier_.inclusion_.max(axis=0)
 

@@ -1,7 +1,7 @@
-"""What estimators are given, checked and made ready for learners: matrices, labels, weights.
+"""Validation of the arguments of estimators: matrices, labels and weights, converted for learners.
 
-scikit-learn's validation costs more than learning from a small batch does, so `partial_fit` and predictions
-pass by it when it would hand back what it was given, and go through it in every other case.
+scikit-learn's validation costs more than learning from a small batch, so `partial_fit` and predictions skip it when it
+would return its input unchanged, and use it in every other case.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MATRIX = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.floa
 
 
 def matrix(estimator: Any, X: Any) -> Any:
-    """A matrix to predict: finite floats, dense or CSR, with the features that were learned."""
+    """Return a validated matrix to predict: finite floats, dense or CSR, with the features of the model."""
     refuse_masked(X, "X")
     return X if _is_ready(estimator, X) else validate_data(estimator, X, reset=False, **MATRIX)
 
 
 def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool = False) -> tuple[Any, np.ndarray]:
-    """A matrix to learn from and a label for each row, which may have to be a number."""
+    """Return a validated matrix to learn from and a label for each row; with `numbers`, labels must be numbers."""
     refuse_masked(X, "X")
     refuse_masked(y, "labels")
     if not reset and y is not None and _is_ready(estimator, X):
@@ -40,7 +40,7 @@ def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool
 
 
 def _is_ready(estimator: Any, X: Any) -> bool:
-    """Whether validation would find nothing to do, to warn of or to refuse."""
+    """Return whether validation would neither change X nor warn or raise."""
     if type(X) is np.ndarray:
         values = X
     elif issparse(X) and X.format == "csr":
@@ -56,12 +56,12 @@ def _is_ready(estimator: Any, X: Any) -> bool:
     ):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        # A sum that overflows is looked at again by validation.
+        # If the sum overflows, validation decides.
         return bool(np.isfinite(values.sum()))
 
 
 def batch(X: Any, labels: Any = None, weights: Any = None) -> Batch:
-    """The rows of a checked matrix."""
+    """Return the rows of a validated matrix as a batch."""
     if issparse(X):
         return Batch.from_csr(X, labels, weights)
     rows, columns = np.nonzero(X)
@@ -71,7 +71,7 @@ def batch(X: Any, labels: Any = None, weights: Any = None) -> Batch:
 
 
 def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Where each label stands among the sorted classes."""
+    """Return the index of each label in the sorted classes; raise BadInput for an unknown label."""
     try:
         numbers = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     except TypeError as error:
@@ -87,27 +87,27 @@ def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def listed(classes: Any) -> Any:
-    """Classes as they were given, if they are a list of labels."""
+    """Return `classes` unchanged; raise BadInput if it is not a list of labels."""
     if as_array(classes, "classes").ndim != 1:
         raise BadInput(f"classes is {shown(classes)}; it must be a list of all labels.")
     return classes
 
 
 def among(known: np.ndarray, classes: Any) -> bool:
-    """Whether the known classes are among these, in any order."""
+    """Return whether all known classes are among `classes`, in any order."""
     try:
         return set(known.tolist()) <= set(as_array(classes, "classes").ravel().tolist())
-    except TypeError:  # something that nothing can be equal to
+    except TypeError:  # unhashable entries equal no class
         return False
 
 
 def with_new_classes(
     known: np.ndarray, numbers: np.ndarray, y: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Classes and their numbers, those that are new in the rows that count among them: they get the next numbers."""
+    """Return classes and their numbers, extended by new classes of rows with weight, which get the next numbers."""
     y = np.asarray(y)
     if (y.dtype.kind in "biuf") != (known.dtype.kind in "biuf"):
-        return known, numbers  # of another kind: which is said where the labels are read
+        return known, numbers  # of another kind: reported where the labels are read
     if weights is not None:
         y = y[weights != 0]
     try:
@@ -123,7 +123,7 @@ def with_new_classes(
 
 
 def given_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
-    """The weights of so many rows as they were given."""
+    """Return the sample weights of `rows` rows as an array, a single number repeated; None if there are none."""
     if sample_weight is None:
         return None
     refuse_masked(sample_weight, "sample_weight")
@@ -139,7 +139,7 @@ def given_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
 
 
 def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numbers: np.ndarray) -> np.ndarray | None:
-    """The product of a row's own weight and its class's; None if all are 1."""
+    """Return the product of each row's weight and its class's weight; None if all are 1."""
     weights = given_weights(sample_weight, len(numbers))
     if isinstance(class_weight, str) and class_weight != "balanced":
         raise BadInput(f"class_weight is {class_weight!r}; it must be a dictionary, 'balanced' or None.")

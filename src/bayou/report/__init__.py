@@ -1,11 +1,11 @@
-"""The report of a run: one HTML file that shows what was learned, and opens with no network.
+"""Report of a run: one HTML file that shows what was learned and needs no network.
 
-    recorder = Recorder(learner)                      # learns as the learner does, and remembers
+    recorder = Recorder(learner)                      # learns exactly as the learner does, and samples the run
     result = evaluate.progressive(recorder, recorder.cut(batches))
     write("report.html", Run(recorder, result))
 
-`recorder` remembers, `uncertainty` tells what more examples would remove from what they would not, `facts` computes all
-other numbers, `words` and `figures` show them in sentences and plots, and `page` puts it all into one file.
+`recorder` samples the run, `uncertainty` separates epistemic from aleatoric uncertainty, `facts` computes all other
+numbers, `words` and `figures` present them as sentences and plots, and `page` assembles them into one file.
 """
 
 from bayou.report.facts import Data, Run

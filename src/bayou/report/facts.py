@@ -1,4 +1,4 @@
-"""What a report is made of: a run, its data, and the numbers that follow from them; no words or pictures yet."""
+"""Facts of a report: a run, its data, and the numbers derived from them; sentences and figures are made elsewhere."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from bayou.report.recorder import STRETCHES, Recorder, Sample, TopClass
 from bayou.report.uncertainty import Split, split
 from bayou.sources import Source
 
-# The number of features that are named in words, and that are drawn.
+# Numbers of features that are named in sentences, and that are drawn.
 NAMED, DRAWN = 12, 24
-# What stands before the index of a feature without a name.
+# Prefix of the index of a feature without a name.
 UNNAMED = "feature "
-# The number of classes, the commonest, that have a plot each.
+# Number of classes, the commonest, that get a plot each.
 CLASSES = 9
-# The number of predictions shown that it was unsure of, or surprised by, and what moved each.
+# Number of uncertain and of surprising predictions shown, and of features that moved each.
 SHOWN, MOVED = 8, 3
 
 
 @dataclass(frozen=True)
 class Data:
-    """Where the examples came from, and what was wrong with them.
+    """Data of a run: where the examples came from, and what was wrong with them.
 
     >>> Data(files=["clicks.csv"], lines=1000, skipped=2, bad=["clicks.csv:7: the label is missing."]).hashed
     False
@@ -45,18 +45,18 @@ class Data:
     files: Sequence[str] = ()
     lines: int | None = None
     skipped: int = 0
-    bad: Sequence[str] = ()  # the first few of those, as sentences
+    bad: Sequence[str] = ()  # the first few skipped lines, as sentences
     folded: int = 0
     remarks: Sequence[str] = ()
     names: Any = None  # `Names`, or anything with its `name_of`
-    classes: Sequence[str] = ()  # what several classes are called
+    classes: Sequence[str] = ()  # names of the classes, if multiclass
     recipe: Recipe | None = None
     hashed: bool = False
     negative_rate: float = 1.0
 
     @classmethod
     def of(cls, source: Source, files: Sequence[str], run: Any = None) -> Data:
-        """What a source knows of itself, and a run of its lines, of which a learner may have refused more."""
+        """Return the data of a source; counts and messages are those of `run` if given, which include rejected rows."""
         told = source if run is None else run
         return cls(
             files=[os.path.basename(name) or name for name in files],
@@ -75,7 +75,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Run:
-    """One pass of a learner over the data: what was recorded, and how good its predictions were.
+    """Pass of a learner over the data: the recorder, and the evaluation of its predictions.
 
     >>> from bayou import evaluate, simulate
     >>> from bayou.learners import Marginal
@@ -88,10 +88,10 @@ class Run:
 
     recorder: Recorder
     result: Any  # an Evaluation, a ClassEvaluation or a RegressionEvaluation
-    held_out: Any = None  # the same, of examples that were not learned from
+    held_out: Any = None  # the evaluation on examples that were not learned from
     seconds: float | None = None
-    spec: str | None = None  # what the learner is called where there are several
-    held_out_rows: str = ""  # which those are, in words
+    spec: str | None = None  # name of the learner when several are compared
+    held_out_rows: str = ""  # description of the held-out rows
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ class Run:
 
     @property
     def is_multiclass(self) -> bool:
-        """Whether it tells several classes apart."""
+        """True if the task is multiclass."""
         return bool(self.recorder.learner.record.task == "multiclass")
 
     @property
@@ -115,13 +115,13 @@ class Run:
         return "squared_loss" if self.is_regression else "log_loss"
 
     def loss_of(self, result: Any) -> float | None:
-        """That of some predictions; None if there are none."""
+        """Return the loss of an evaluation; None without one."""
         return None if result is None else getattr(result, self.loss_name)
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """All that words and figures need, computed when first asked for."""
+    """Numbers that `words` and `figures` need, computed on first use."""
 
     run: Run
     data: Data = field(default_factory=Data)
@@ -136,7 +136,7 @@ class RunFacts:
 
     @property
     def inner(self) -> str:
-        """The learner's name, or that of each class's."""
+        """The learner's name; for multiclass that of the learner of each class."""
         return str(self.learner.parameters["learner"]) if self.is_multiclass else str(self.learner.name)
 
     @cached_property
@@ -145,7 +145,7 @@ class RunFacts:
 
     @cached_property
     def late(self) -> Sample:
-        """The second half of the run, when most is learned."""
+        """Sampled rows of the second half of the run, when most is learned."""
         return self.sample.second_half()
 
     @property
@@ -163,13 +163,13 @@ class RunFacts:
         return self.run.is_multiclass
 
     def class_names(self, labels: Iterable[float]) -> list[str]:
-        """What classes are called, by their labels; where none was known there is nothing to call."""
+        """Return the names of classes by their labels; "–" for NaN, where no class was known."""
         called = self.data.classes or self.learner.extras.classes
         return ["–" if name == "nan" else name for name in class_names(labels, called)]
 
     @property
     def rate(self) -> float | None:
-        """The share of positives, by weight."""
+        """Weighted fraction of positives; None unless the task is binary."""
         if self.is_regression or self.is_multiclass:
             return None
         reliability = self.result.reliability
@@ -178,7 +178,7 @@ class RunFacts:
 
     @property
     def base_loss(self) -> float | None:
-        """The loss of always predicting this share, or those of all classes; for numbers, always the mean so far."""
+        """Loss of always predicting this rate, or the rates of all classes; for regression, the mean so far."""
         if self.is_regression:
             r2, loss = self.result.r2, self.run.loss
             return None if r2 is None or loss is None or r2 >= 1 else loss / (1.0 - r2)
@@ -189,7 +189,7 @@ class RunFacts:
 
     @property
     def late_loss(self) -> float | None:
-        """The mean loss over the second half of the examples."""
+        """Mean loss over the second half of the examples."""
         curve = self.result.curve
         if len(curve["example"]) < 2 or self.result.examples < 100:
             return None
@@ -205,14 +205,14 @@ class RunFacts:
 
     @cached_property
     def guess(self) -> TopClass:
-        """Of several classes, the most probable one of each row of the sample."""
+        """Most probable class of each sampled row, for multiclass."""
         return TopClass.of(self.sample.guess)
 
     @cached_property
     def split(self) -> Split:
-        """Of each row of the sample, by the part of its variance that the learner goes by when it predicts.
+        """Uncertainty of each sampled row, from the part of its variance that the learner uses to predict.
 
-        Of numbers, both are variances: that of the noise, and that of what is expected.
+        For regression, both parts are variances: that of the noise, and that of the mean.
         """
         if self.is_regression:
             return Split(self.sample.noise, self.sample.variance)
@@ -222,15 +222,15 @@ class RunFacts:
 
     @property
     def late_split(self) -> Split:
-        """Of each row of the second half."""
+        """Uncertainty of each sampled row of the second half."""
         earlier = len(self.sample) - len(self.late)
         return Split(self.split.aleatoric[earlier:], self.split.epistemic[earlier:])
 
     @cached_property
     def stretches(self) -> tuple[np.ndarray, np.ndarray]:
-        """The stretch of the run that each row of the sample is of, and the last example of each."""
+        """Stretch of the run that each sampled row belongs to, and the last example of each stretch."""
         sample = self.sample
-        # Stretches of a few rows are drawn together: ten per tenfold number of rows, and none of a single row.
+        # Coarser than the recorder's: ten stretches per tenfold number of rows, and none of a single row.
         stretch = np.floor(np.log10(np.maximum(sample.row + 1, 8)) * STRETCHES / 2).astype(np.int64)
         _, stretch = np.unique(stretch, return_inverse=True)
         mass = np.bincount(stretch, sample.mass)
@@ -242,7 +242,7 @@ class RunFacts:
 
     @cached_property
     def over_time(self) -> dict[str, np.ndarray]:
-        """In each stretch of the run: its last example, the split of uncertainty, and the loss that was met."""
+        """Last example, mean uncertainty and mean loss of each stretch of the run."""
         return {
             "example": self.stretches[1],
             "aleatoric": self.averages(self.split.aleatoric),
@@ -251,12 +251,12 @@ class RunFacts:
         }
 
     def averages(self, values: np.ndarray) -> np.ndarray:
-        """In each stretch, of something about each row of the sample."""
+        """Return the weighted mean of `values`, one per sampled row, in each stretch."""
         stretch, mass = self.stretches[0], self.sample.mass
         return np.bincount(stretch, mass * values) / np.bincount(stretch, mass)
 
     def _losses(self, sample: Sample) -> np.ndarray:
-        """Of each prediction."""
+        """Return the loss of each prediction."""
         if self.is_regression:
             return (sample.label - sample.expected) ** 2
         if self.is_multiclass:
@@ -283,9 +283,9 @@ class RunFacts:
         return self.late[(order if self.is_regression else order[wrong[order]])[:SHOWN]]
 
     def interval(self, sample: Sample, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """The middle part of what each probability, or the number itself, may have been; as `bayou predict` has it.
+        """Return the interval of each probability, or of the number itself, as `bayou predict` does.
 
-        Of several classes it is that of the most probable one, and always of 95 %.
+        For multiclass, it is the recorded 95 % interval of the most probable class, whatever the level.
         """
         if self.is_multiclass:
             return TopClass.of(sample.guess).low, TopClass.of(sample.guess).high
@@ -298,12 +298,12 @@ class RunFacts:
 
     @property
     def strengths(self) -> FeatureStrengths:
-        """Feature strengths; with several classes those of the commonest."""
+        """Feature strengths; for multiclass those of the commonest class."""
         return self.class_strengths[0][1]
 
     @cached_property
     def class_strengths(self) -> list[tuple[str, FeatureStrengths]]:
-        """Feature strengths of each of the commonest classes, with its name; without several classes one, without."""
+        """Names and feature strengths of the commonest classes; a single entry with name "" unless multiclass."""
         reading: dict[str, Any] = {"recipe": self.data.recipe, "names": self.data.names, "uses": self._uses}
         if not self.is_multiclass:
             return [("", feature_strengths(self.learner, **reading))]
@@ -314,7 +314,7 @@ class RunFacts:
 
     @cached_property
     def _uses(self) -> Uses:
-        """Features as the model counted them, or else in the remembered rows of the run's second half."""
+        """Feature counts of the model, or else of the sampled rows of the run's second half."""
         return self.learner.extras.uses or self.late.feature_counts()
 
     def uncertain_features(self, row: tuple[np.ndarray, np.ndarray] | None, n: int) -> list[str]:
@@ -330,9 +330,9 @@ class RunFacts:
         return [strengths.name(k, UNNAMED) for k in place[order].tolist()]
 
     def moved(self, sample: Sample) -> list[list[tuple[str, float]]]:
-        """What moved each score most away from the average row's, and by how much; nothing of very long rows.
+        """Return (name, amount) of what moved each row's score most away from the average row's.
 
-        By the weights at the end of the run, as `bayou predict --explain` has it.
+        Uses the weights at the end of the run, as `bayou predict --explain` does; empty for very long rows.
         """
         classes, uses = np.zeros(len(sample), np.int64), self._uses
         if self.is_multiclass:
@@ -352,7 +352,7 @@ class RunFacts:
 
     @cached_property
     def columns(self) -> list[ColumnStrength]:
-        """Those that carry the most; none where the data have no columns, or only one."""
+        """Columns that vary the score most; empty if the data have no columns, or only one."""
         return self.columns_of(self.strengths)
 
     def columns_of(self, strengths: FeatureStrengths) -> list[ColumnStrength]:
@@ -361,27 +361,27 @@ class RunFacts:
 
     @cached_property
     def touched(self) -> np.ndarray:
-        """Features whose weights are not as the prior says."""
+        """Features whose weights differ from the prior."""
         return np.asarray(self.learner.touched)
 
     @property
     def load(self) -> float:
-        """The share of the table of weights that is taken."""
+        """Fraction of the weight table that is in use."""
         return len(self.touched) / self.learner.n_features
 
     @property
     def collisions(self) -> float:
-        """The chance that a feature shares its weight with another."""
+        """Probability that a feature shares its weight with another."""
         return collision_rate(len(self.touched), self.learner.n_features)
 
-    # --- the parts of a bank ----------------------------------------------------------------------------------------
+    # --- the lanes of a bank ----------------------------------------------------------------------------------------
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
-        """The parts of the learner at the end of the run."""
+        """Lanes of the learner at the end of the run."""
         return [part for part in self.learner.parts() if "weight" in part]
 
     @cached_property
     def levels(self) -> list[dict[str, Any]]:
-        """What combines the parts, each with its share in the final prediction."""
+        """Stages that combine the lanes, each with its share in the final prediction."""
         return [part for part in self.learner.parts() if "share" in part]

@@ -1,8 +1,8 @@
-"""One self-contained HTML file: template, style, script, figures and the plotting library, with nothing to fetch.
+"""Page of the report: one self-contained HTML file with template, style, script, figures and the plotting library.
 
-The page forbids itself, by its content security policy, to load anything and to run any script but its own two, which
-are named by their digests: whatever a feature is called, it is text. The library is compressed, to 2 MB from 5;
-browsers have been able to unpack it since 2023.
+The page's content security policy forbids it to load anything and to run any script but its own two, which are listed
+by their digests, so a feature's name can never be executed. The library is compressed from 5 MB to 2 MB; browsers have
+been able to decompress it since 2023.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from bayou.report import figures, words
 from bayou.report.facts import DRAWN, UNNAMED, Data, Run, RunFacts
 from bayou.report.recorder import Sample
 
-# A quicker level makes the file 4 % larger than the slowest one.
+# A fast level: the file is 4 % larger than at the slowest one.
 COMPRESSION = 4
-# Of a wide table so many columns are listed.
+# Number of columns listed for a wide table.
 DECIDED = 500
-# How many features of a row are named, and of a class; how many classes have a line.
+# Numbers of features named for a row and for a class, and of classes listed.
 ROW_FEATURES, OF_EACH, CLASSES_LISTED = 3, 6, 50
 
 
-# Figures of how good it is.
+# Figures of prediction quality.
 GOOD = (
     *("loss", "predicted", "residuals", "coverage", "reliability", "scores"),
     *("confusion", "class-reliability"),
@@ -48,7 +48,7 @@ GOOD = (
 def write(
     path: str | os.PathLike[str], run: Run | Sequence[Run], data: Data | None = None, title: str | None = None
 ) -> None:
-    """Write the report of a run, or of several over the same data. The file is written whole or not at all.
+    """Write the report of a run, or of several over the same data. The file is written completely or not at all.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -71,7 +71,7 @@ def write(
 
 
 def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None = None) -> str:
-    """The page as text. Of several runs it compares the losses, and shows the best in full."""
+    """Return the page as text. Given several runs, it compares their losses and shows the best in full."""
     import jinja2
 
     runs = [run] if isinstance(run, Run) else sorted(run, key=lambda run: math.inf if run.loss is None else run.loss)
@@ -83,7 +83,7 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         summary.insert(0, ("Compared", words.comparison(runs)))
     (library, packed), script = _library(), _own("page.js")
     loader = jinja2.FunctionLoader(_own)
-    # Everything that a user may have written goes through here, and is escaped.
+    # Text that may come from a user passes through here and is escaped.
     safe = jinja2.utils.markupsafe.Markup
     environment = jinja2.Environment(
         loader=loader,
@@ -138,13 +138,13 @@ def _subtitle(facts: RunFacts, learners: int) -> str:
 
 
 def _own(name: str) -> str:
-    """A file that lies beside this one."""
+    """Return the text of a file of this package."""
     return (resources.files("bayou.report") / name).read_text(encoding="utf-8")
 
 
 @cache
 def _library() -> tuple[str, str]:
-    """The plotting library, and the same compressed."""
+    """Return the plotting library, plain and compressed."""
     from plotly.offline import get_plotlyjs
 
     text = get_plotlyjs()
@@ -152,14 +152,14 @@ def _library() -> tuple[str, str]:
 
 
 def _policy(*scripts: str) -> str:
-    """Nothing from anywhere; only these scripts; pictures of plots, which a person may save, from the page itself."""
+    """Return a content security policy: no loading, only these scripts, and images of plots for the user to save."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def _json(plain: Any) -> str:
-    """JSON that cannot end the element it stands in."""
+    """Return JSON that cannot close the HTML element that contains it."""
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -167,7 +167,7 @@ def _json(plain: Any) -> str:
 # --- numbers and tables -----------------------------------------------------------------------------------------------
 
 
-# (measure, its name, how it is shown, what it means)
+# (measure, name, format, meaning)
 Cards = tuple[tuple[str, str, Callable[[float], str], str], ...]
 BINARY_CARDS: Cards = (
     ("auc", "AUC", "{:.4f}".format, "0.5 is guessing, 1 is perfect"),
@@ -187,7 +187,7 @@ REGRESSION_CARDS: Cards = (
 
 
 def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
-    """(name, number, what it means)."""
+    """Return the key figures as (name, number, meaning)."""
     result = facts.result
     cards = [("examples", f"{result.examples:,}", "predicted, then learned from")]
     loss, held = facts.run.loss, facts.run.loss_of(facts.run.held_out)
@@ -217,7 +217,7 @@ def _measures(facts: RunFacts) -> Cards:
 
 
 def _scores(runs: Sequence[Run]) -> list[list[str]]:
-    """A table of several runs: what its columns are, then a row for each."""
+    """Return a table that compares several runs: the header, then one row per run."""
     headline = [run.result.headline() for run in runs]
     rows = [["learner", *headline[0], "seconds"]]
     for run, scores in zip(runs, headline, strict=True):
@@ -227,7 +227,7 @@ def _scores(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
-    """Some predictions, for a table."""
+    """Return a table row for each prediction of a sample."""
     posterior, moved = facts.has_posterior, facts.moved(sample)
     low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
     return [
@@ -247,7 +247,7 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
 
 
 def _columns(facts: RunFacts) -> list[dict[str, str]]:
-    """Those that carry the most, of several classes for each."""
+    """Return a table row for each of the columns that vary the score most; for multiclass, per class."""
     return [
         {
             "class": name,
@@ -262,7 +262,7 @@ def _columns(facts: RunFacts) -> list[dict[str, str]]:
 
 
 def _features(facts: RunFacts) -> list[dict[str, str]]:
-    """Those that carry the most, of several classes for each."""
+    """Return a table row for each of the features that vary the score most; for multiclass, per class."""
     return [
         {
             "class": name,
@@ -279,7 +279,7 @@ def _features(facts: RunFacts) -> list[dict[str, str]]:
 
 
 def _classes(facts: RunFacts) -> list[dict[str, str]]:
-    """Several classes, the commonest first, and all others as one."""
+    """Return a table row for each of the commonest classes; empty unless multiclass."""
     if not facts.is_multiclass:
         return []
     table, whole = facts.result.classes, facts.result.curve["weight"][-1:].sum()
@@ -305,7 +305,7 @@ def _parts(facts: RunFacts) -> list[dict[str, str]]:
 
 
 def _decided(facts: RunFacts) -> list[dict[str, str]]:
-    """What was decided about the columns of a table."""
+    """Return the role, derived features and remarks of each column of the data."""
     columns = () if facts.data.recipe is None else facts.data.recipe.columns or ()
     return [
         {
@@ -321,7 +321,7 @@ def _decided(facts: RunFacts) -> list[dict[str, str]]:
 
 
 def _data(facts: RunFacts) -> list[tuple[str, str]]:
-    """(name, value) of what is known of the data."""
+    """Return facts about the data as (name, value)."""
     data, recorder, result = facts.data, facts.run.recorder, facts.result
     told = [("files", ", ".join(data.files))] if data.files else []
     if data.lines is not None:

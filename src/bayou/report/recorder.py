@@ -1,10 +1,9 @@
-"""Recorder: what a report needs to know of a run, in memory that grows with the logarithm of the stream.
+"""Recorder: collects what a report needs from a run, in memory that grows with the logarithm of the stream.
 
-A run is divided into stretches that grow geometrically, STRETCHES of them per tenfold number of rows. Of each stretch
-at most PICKED rows are remembered, one drawn from each of as many equal parts, with all that was believed of them
-before they were learned from. A remembered row stands for the rows of its part: the sample shows both how things were
-at any time and, weighted by `stands_for`, how they were overall. At the end of each stretch the parts of the learner
-(the lanes of a bank) are looked at.
+A run is divided into stretches that grow geometrically, STRETCHES of them per tenfold number of rows. At most PICKED
+rows of each stretch are sampled, one drawn from each of as many equal parts, with the prediction made before they were
+learned. A sampled row stands for the rows of its part: the sample shows the run at any time and, weighted by
+`stands_for`, as a whole. At the end of each stretch the recorder also stores the state of the learner's lanes.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from bayou.report.uncertainty import split_classes
 
 STRETCHES = 20
 PICKED = 256
-# Of a row with more features than this, the features are not remembered.
+# Features are not stored for rows that have more than this.
 LONGEST = 1000
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows of the stream, in order. A learner without a posterior has NaN for the variances."""
+    """Sampled rows of the stream, in order. Variances are NaN if the learner has no posterior."""
 
     row: np.ndarray  # counted from 0, in the order of the stream
-    expected: np.ndarray  # before the row was learned from: the probability of a positive, or of its class; a number
-    mean: np.ndarray  # of the score; of several classes that of the most probable one
+    expected: np.ndarray  # predicted before learning: probability of a positive or of the actual class; a number
+    mean: np.ndarray  # of the score; for multiclass that of the most probable class
     variance: np.ndarray
-    noise: np.ndarray  # variance of a number around its expectation; NaN for a class
-    tails: np.ndarray  # those of `Prediction`, of a learner that knows them; else nothing of each row
-    guess: np.ndarray  # of several classes, what there is to say of the most probable one (`TopClass`); else nothing
+    noise: np.ndarray  # variance of a number around its mean; NaN unless regression
+    tails: np.ndarray  # as in `Prediction`, if the learner has them; else of width 0
+    guess: np.ndarray  # the fields of `TopClass` as columns, if multiclass; else of width 0
     label: np.ndarray  # 1 or 0, a number, or the label of a class
-    weight: np.ndarray  # the example's own
-    stands_for: np.ndarray  # the number of rows of the stream that it stands for
-    line: np.ndarray  # -1 if not known
+    weight: np.ndarray  # of the example
+    stands_for: np.ndarray  # number of rows of the stream that it represents
+    line: np.ndarray  # -1 if unknown
     tags: list[str]
     features: list[tuple[np.ndarray, np.ndarray] | None]  # indices and values
 
@@ -52,17 +51,17 @@ class Sample:
 
     @property
     def mass(self) -> np.ndarray:
-        """What a row counts in averages over the stream."""
+        """Weight of each row in averages over the stream."""
         return self.weight * self.stands_for
 
     def __getitem__(self, chosen: np.ndarray) -> Sample:
-        """Some of the rows: indices, or a boolean for each."""
+        """Return some of the rows, chosen by indices or by a boolean mask."""
         numbers = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen, np.int64)
         columns: dict[str, Any] = {name: getattr(self, name)[numbers] for name in _COLUMNS}
         return Sample(tags=[self.tags[k] for k in numbers], features=[self.features[k] for k in numbers], **columns)
 
     def feature_counts(self) -> Uses:
-        """Count the features of the rows; of very long rows they are not known."""
+        """Count the features of the rows, except for rows whose features were not stored."""
         counts, known = Uses(), {k: row for k, row in enumerate(self.features) if row is not None}
         if known:
             features, values = (np.concatenate(parts) for parts in zip(*known.values(), strict=True))
@@ -70,7 +69,7 @@ class Sample:
         return counts
 
     def second_half(self) -> Sample:
-        """The rows of the second half of the run."""
+        """Return the rows of the second half of the run."""
         return self[self.row >= (self.row[-1] + 1) // 2] if len(self) else self
 
 
@@ -78,23 +77,23 @@ _COLUMNS = ("row", "expected", "mean", "variance", "noise", "tails", "guess", "l
 
 
 class TopClass(NamedTuple):
-    """The most probable of several classes, and how sure that was; a column of `Sample.guess` each."""
+    """Most probable class and its uncertainty; the columns of `Sample.guess`."""
 
     label: Any  # NaN where no class was known
     probability: Any
-    low: Any  # of the 95% interval of that
+    low: Any  # of its 95% interval
     high: Any
     aleatoric: Any
     epistemic: Any
 
     @classmethod
     def of(cls, said: np.ndarray) -> TopClass:
-        """From the columns that were kept."""
+        """Build from the columns of `Sample.guess`."""
         return cls(*said.T)
 
 
 class Recorder:
-    """Learns as its learner does, bit for bit, and remembers what a report shows.
+    """Wrapper of a learner that learns identically, bit for bit, and samples what a report shows.
 
     >>> from bayou.learners import Marginal
     >>> recorder = Recorder(Marginal(n_features=4))
@@ -107,15 +106,15 @@ class Recorder:
 
     def __init__(self, learner: Learner, seed: int = 0) -> None:
         self.learner = learner
-        self.teaches: Any = learner  # what is asked to learn: the learner, or what stands before it
+        self.teaches: Any = learner  # called to learn: the learner, or a wrapper around it
         self.rows = self.nonzeros = 0
-        self.shortest: int | None = None  # the fewest features of a row
+        self.shortest: int | None = None  # fewest features of a row
         self.longest = 0
-        self.looks: list[tuple[int, list[dict[str, Any]]]] = []  # (examples of this run, the learner's parts)
+        self.looks: list[tuple[int, list[dict[str, Any]]]] = []  # (examples of this run, the learner's lanes)
         self._begun = learner.examples
         self._random = np.random.default_rng(seed)
         self._ends, self._looks_due = _stretch_ends(), _stretch_ends()
-        self._end, self._due = 0, next(self._looks_due)  # rows up to which picks are drawn; when the next look is due
+        self._end, self._due = 0, next(self._looks_due)  # rows up to which samples are drawn; when the next look is due
         self._picks, self._stand = np.empty(0, np.int64), np.empty(0, np.int64)
         self._columns: list[list[np.ndarray]] = [[] for _ in _COLUMNS]
         self._tags: list[str] = []
@@ -124,18 +123,18 @@ class Recorder:
 
     @property
     def record(self) -> Record:
-        """That of the learner."""
+        """Record of the learner."""
         return self.learner.record
 
     @property
     def examples(self) -> int:
-        """How many examples were learned from in this run."""
+        """Number of examples learned in this run."""
         return self.learner.examples - self._begun
 
     def cut(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The same rows, in batches that end where the learner is to be looked at; learn each before the next.
+        """Yield the same rows in batches that end where a look at the learner is due; learn each before the next.
 
-        That is where a block of rows ends which the bank looks ahead in, so that it learns as it would without.
+        Batches end where a delay block of the bank ends, so that cutting does not change what it learns.
         """
         for batch in batches:
             start = 0
@@ -145,9 +144,9 @@ class Recorder:
                 start = stop
 
     def _end_of_block(self, batch: Batch, start: int, wanted: int) -> int:
-        """The first row from `wanted` on at which a block ends, of what is learned at once."""
+        """Return the first end of a delay block at or after row `wanted`, within the rows that are learned at once."""
         weights, row = batch.each_weight(), start
-        examples = self.learner.examples + getattr(self.teaches, "n_waiting", 0)  # whose labels come late
+        examples = self.learner.examples + getattr(self.teaches, "n_waiting", 0)  # including those with delayed labels
         end = min(len(batch), (start // AT_ONCE + 1) * AT_ONCE)
         while row < min(wanted, end):
             first = row
@@ -156,17 +155,17 @@ class Recorder:
         return row
 
     def look(self) -> None:
-        """Remember how the parts of the learner are doing, if it has any and has learned since the last look."""
+        """Store the state of the learner's lanes, if it has any and has learned since the last look."""
         examples = self.examples
         if examples > (self.looks[-1][0] if self.looks else 0) and (parts := self.learner.parts()):
             self.looks.append((examples, parts))
 
     def learn(self, batch: Batch) -> np.ndarray:
-        """As the learner's own `learn`."""
+        """Learn a batch and return the predictions, as `Learner.learn` does."""
         return self.observe(batch).expected
 
     def observe(self, batch: Batch) -> Any:
-        """As the learner's own `observe`."""
+        """Learn a batch and return the full predictions, as `Learner.observe` does."""
         prediction = self.teaches.observe(batch)
         self._remember(batch, prediction)
         if self.rows >= self._due:
@@ -188,13 +187,13 @@ class Recorder:
         picked, stand = self._picks[:n] - first, self._stand[:n]
         self._picks, self._stand = self._picks[n:], self._stand[n:]
         weights = batch.each_weight()[picked]
-        if not weights.all():  # what is not learned from does not count
+        if not weights.all():  # rows of weight 0 are not learned, so they do not count
             picked, stand, weights = picked[weights > 0], stand[weights > 0], weights[weights > 0]
         if len(picked):
             self._keep(batch, prediction, picked, first, weights, stand)
 
     def _plan(self) -> None:
-        """Draw the rows to remember, up to where we are."""
+        """Draw the rows to sample, up to the current row."""
         while self._end < self.rows:
             start, self._end = self._end, next(self._ends)
             step = -(-(self._end - start) // PICKED)
@@ -224,7 +223,7 @@ class Recorder:
         self._tags += [""] * len(picked) if batch.tags is None else [str(batch.tags[row] or "") for row in picked]
 
     def _of_one(self, told: Prediction, labels: np.ndarray) -> list[np.ndarray]:
-        """What was believed of two classes, or of numbers."""
+        """Return the columns of a sample for binary or regression predictions."""
         record, unknown = self.learner.record, np.full(len(labels), np.nan)
         return [
             told.expected,
@@ -237,7 +236,7 @@ class Recorder:
         ]
 
     def _keep_features(self, batch: Batch, picked: np.ndarray) -> None:
-        """Indices and values of the rows that were picked, one after another, and where each ends."""
+        """Store indices and values of the picked rows, concatenated, and where each row ends."""
         starts = batch.indptr[picked]
         lengths = batch.indptr[picked + 1] - starts
         self._short.append(lengths <= LONGEST)
@@ -247,7 +246,7 @@ class Recorder:
         self._features.append((ends, batch.indices[places], batch.values[places]))
 
     def sample(self) -> Sample:
-        """The rows that are remembered."""
+        """Return the sampled rows."""
         columns: dict[str, Any] = {
             name: np.concatenate(parts) if parts else np.empty(0)
             for name, parts in zip(_COLUMNS, self._columns, strict=True)
@@ -263,7 +262,7 @@ class Recorder:
 
 
 def _of_classes(told: ClassPrediction, labels: np.ndarray) -> list[np.ndarray]:
-    """Return what was predicted of several classes, a column each; NaN where no class was known."""
+    """Return the columns of a sample for multiclass predictions; NaN where no class was known."""
     unknown = np.full(len(labels), np.nan)
     mean = variance = unknown
     guess = TopClass(*[unknown] * len(TopClass._fields))
@@ -278,7 +277,7 @@ def _of_classes(told: ClassPrediction, labels: np.ndarray) -> list[np.ndarray]:
 
 
 def _stretch_ends() -> Iterator[int]:
-    """1, 2, 3, ... and then STRETCHES whole numbers per power of ten, without end."""
+    """Yield 1, 2, 3, ... and then STRETCHES integers per power of ten, without end."""
     last = k = 0
     while True:
         end = round(10 ** (k / STRETCHES))

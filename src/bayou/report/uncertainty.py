@@ -1,18 +1,18 @@
-"""How much of a prediction's uncertainty more examples could remove, and how much they could not.
+"""Split of a prediction's uncertainty into a part that more examples could remove and a part that they could not.
 
-A learner with a posterior believes the score z of an example to be N(m, s^2); were z known, the label would be positive
-with probability F(z). With the entropy H(p) = -p ln p - (1 - p) ln(1 - p) and means over z,
+The posterior of an example's score z is N(m, s^2); given z, the label is positive with probability F(z). With the
+entropy H(p) = -p ln p - (1 - p) ln(1 - p) and means over z,
 
-    total      H(E F(z))               the loss to expect of this prediction
-    aleatoric  E H(F(z))               what is left of it once the weights are known: chance in the label itself
+    total      H(E F(z))               the expected loss of this prediction
+    aleatoric  E H(F(z))               what remains once the weights are known: noise in the label itself
     epistemic  total - aleatoric       what not knowing the weights costs: the mutual information of label and weights
 
 All in nats, the unit of the log loss. Epistemic uncertainty is never negative (H is concave), and goes to 0 as the
-posterior narrows. The split is that of Houlsby et al. 2011 (BALD) and Depeweg et al. 2018. Both parts are what the
-model believes: if it is a wrong picture of the data, the loss it meets is larger than the total it expects.
+posterior narrows. The split is that of Houlsby et al. 2011 (BALD) and Depeweg et al. 2018. Both parts assume that the
+model is right; if it is misspecified, the actual loss is larger than the total.
 
-Of several classes every class has a score of its own. Their probabilities, drawn together and divided by their sum,
-give the epistemic part; the total is the entropy of what was predicted.
+For multiclass, every class has its own score. The probabilities of all classes are sampled jointly and normalized to
+estimate the epistemic part; the total is the entropy of the prediction.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from scipy.special import entr, expit
 from bayou.core import links
 
 # Points of the trapezoid rule, from 8 standard deviations below the mean to 8 above. H(F(z)) is smooth and as wide as a
-# few units of z, so that this is exact to nine digits up to s = 5, and to two per cent up to s = 50 (tests).
+# few units of z, so this is exact to nine digits up to s = 5, and to two per cent up to s = 50 (tests).
 _POINTS = np.linspace(-8.0, 8.0, 257)
 _MASS = np.exp(-(_POINTS**2) / 2)
 _MASS /= _MASS.sum()
-_ROWS = 2048  # at a time
-_DRAWS = 32  # of several classes
+_ROWS = 2048  # per chunk
+_DRAWS = 32  # for multiclass
 
 
 class Split(NamedTuple):
-    """Of each prediction, in nats."""
+    """Two parts of the uncertainty of each prediction, in nats."""
 
     aleatoric: np.ndarray
     epistemic: np.ndarray
 
 
 def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Split:
-    """Both parts of the uncertainty of predictions whose scores have these means and variances.
+    """Split the uncertainty of predictions whose scores have these means and variances.
 
     >>> chance, ignorance = split(np.zeros(3), np.array([0.0, 1.0, 400.0]))
     >>> chance.round(3), ignorance.round(3)  # a coin; perhaps a coin; heads or tails for sure, but which?
@@ -53,7 +53,7 @@ def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Spl
 
 
 def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarray | None) -> Split:
-    """Both parts for several classes, arrays of shape (rows, classes); without variances all is taken for chance.
+    """Split the uncertainty of multiclass predictions of shape (rows, classes); all aleatoric if variance is None.
 
     >>> coin, sure = np.array([[0.5, 0.5]]), np.zeros((1, 2))
     >>> known, unknown = split_classes(coin, sure, sure), split_classes(coin, sure, sure + 400.0)

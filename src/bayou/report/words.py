@@ -1,4 +1,4 @@
-"""What a run showed, in sentences. Plain text: whoever puts it into a page escapes it."""
+"""Results of a run in sentences. The text is plain: the caller escapes it for HTML."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bayou.outputs.features import FeatureStrengths, top_positive
 from bayou.report.facts import NAMED, UNNAMED, Run, RunFacts
 from bayou.report.recorder import Sample, TopClass
 
-# From this weight in the mixture on, a bank has settled on a lane.
+# Weight in the mixture from which a bank counts as settled on a lane.
 SETTLED = 0.5
-# How many columns are named, or classes; and features of each class.
+# Numbers of columns or classes named, and of features of each class.
 LEADING, OF_EACH = 4, 3
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
-    """(topic, a sentence or two), the most important first."""
+    """Return (topic, text) pairs of one or two sentences each, the most important first."""
     if not facts.result.examples:
         return [("Nothing", "No example could be scored, so there is nothing to show.")]
     told = [
@@ -37,7 +37,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def comparison(runs: Sequence[Run]) -> str:
-    """Which of several did best, and by how much. `runs` has the best first."""
+    """Return a sentence that compares the losses of several runs, given in order, the best first."""
     told = [f"{run.name} {number(run.loss)}" for run in runs]
     return (
         f"{runs[0].name} did best, and the rest of this page is about it. "
@@ -70,7 +70,7 @@ def _loss(facts: RunFacts) -> str:
 
 
 def _later(facts: RunFacts) -> str:
-    """What a model is worth that has stopped learning, where that is less."""
+    """Return a sentence on the expected loss of the frozen model, if it differs from the online loss."""
     later = facts.learner.later_loss()
     if later is None or not later.differs:
         return ""
@@ -106,7 +106,7 @@ def _ranking(facts: RunFacts) -> str:
 
 
 def _mistakes(facts: RunFacts) -> str:
-    """Which class is taken for which, and which is hardest to tell apart."""
+    """Return the commonest mistake, and which classes are separated best and worst."""
     if not facts.is_multiclass or facts.result.auc is None:
         return ""
     table, confusion = facts.result.classes, facts.result.confusion
@@ -131,7 +131,7 @@ def _mistakes(facts: RunFacts) -> str:
 
 
 def _parts(facts: RunFacts) -> str:
-    """What the bank settled on."""
+    """Return which lane the bank settled on, or its heaviest lanes, and the share of stacking."""
     parts = sorted((part for part in facts.parts if part["weight"] > 0), key=lambda part: -part["weight"])
     if not parts:
         return ""
@@ -150,7 +150,7 @@ def _parts(facts: RunFacts) -> str:
 
 
 def _columns(facts: RunFacts) -> str:
-    """Which columns move the score, and the most telling value of each of the first."""
+    """Return which columns vary the score most, each with its strongest values."""
     if facts.is_multiclass or not facts.columns:  # each class has its own
         return ""
     found, strengths = facts.columns[:LEADING], facts.strengths
@@ -217,7 +217,7 @@ def _unsure(facts: RunFacts) -> str:
 
 
 def said(facts: RunFacts, sample: Sample, k: int) -> str:
-    """A prediction: a probability as a percentage, with the class that has it; or a number."""
+    """Return a prediction in words: a probability as a percentage, with its class if multiclass, or a number."""
     if not facts.is_multiclass:
         return amount(facts, sample.expected[k])
     guess = TopClass.of(sample.guess)
@@ -226,7 +226,7 @@ def said(facts: RunFacts, sample: Sample, k: int) -> str:
 
 
 def label(facts: RunFacts, sample: Sample, k: int) -> str:
-    """What it turned out to be; of several classes with the probability that it had."""
+    """Return the actual label in words; for multiclass with the probability that was predicted for it."""
     if facts.is_multiclass:
         (name,) = facts.class_names([sample.label[k]])
         return f"{shortened(name, 30)} ({percent(sample.expected[k])})"
@@ -234,7 +234,7 @@ def label(facts: RunFacts, sample: Sample, k: int) -> str:
 
 
 def amount(facts: RunFacts, expected: float) -> str:
-    """A probability as a percentage, or a number."""
+    """Return a probability as a percentage, or a number."""
     return number(expected) if facts.is_regression else percent(expected)
 
 
@@ -258,7 +258,7 @@ def number(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Two significant digits, and more of them near 1.
+    """Format a fraction as a percentage with two significant digits, and more near 1.
 
     >>> percent(0.5), percent(0.0123), percent(0.99951), percent(0.00001), percent(1.0)
     ('50%', '1.2%', '99.95%', '<0.01%', '100%')
@@ -299,7 +299,7 @@ def listed(texts: list[str]) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Cut in its middle: a column's name stands before its value, and both tell something.
+    """Shorten a text in its middle: a column's name stands before its value, and both matter.
 
     >>> shortened("marital-status=Never-married", 20)
     'marita…Never-married'

@@ -1,4 +1,4 @@
-"""The papers' tables and figures, run again: `bayou reproduce`.
+"""Reproduction of the papers' tables and figures: `bayou reproduce`.
 
 A folder is a paper, and each of its tables and figures is a module whose `run` is the record, an `Experiment`. To add
 one, write the module and put its name into the CONTENTS of its paper, in the order in which they are listed.
@@ -17,7 +17,7 @@ from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
 
 __all__ = ["NAMES", "Experiment", "Findings", "Options", "TextTable", "experiments", "find"]
 
-# By the name that the command has for it, the module of every table and figure.
+# Module of every table and figure, by its name in the command.
 _MODULES = {
     f"{paper.PREFIX}{module}": f"{paper.__name__}.{module}"
     for paper in (marginal_gaussian, quadratic_l1, olss, oslog)
@@ -27,12 +27,12 @@ NAMES = tuple(_MODULES)
 
 
 def experiments() -> list[Experiment]:
-    """Every table and figure there is, in the order they are listed."""
+    """Return all tables and figures, in the order in which they are listed."""
     return [find(name) for name in NAMES]
 
 
 def find(name: str) -> Experiment:
-    """The table or figure called `name`, or a sentence that lists the names there are."""
+    """Return the table or figure called `name`; raise BadInput, which lists the names, if there is none."""
     if name not in _MODULES:
         near = did_you_mean(name, NAMES)
         raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(NAMES)}.{near}")

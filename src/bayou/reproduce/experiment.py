@@ -1,6 +1,6 @@
-"""The frame of every table and figure: its record, the options of a run, and the report that a run fills.
+"""Framework of experiments: the record, the options of a run, and the report that a run fills.
 
-A module of an experiment has a function from a `Report` to nothing, which `experiment` turns into the record:
+The module of an experiment has a function that fills a `Report`; the decorator `experiment` turns it into the record:
 
     @experiment(__name__, minutes=(0.2, 1.0), what="online estimates against the batch solution")
     def run(report: Report) -> None:
@@ -31,18 +31,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Options:
-    """How an experiment is to be run.
+    """Options of a run of an experiment.
 
     Attributes:
-        out: the folder its files go to.
+        out: the folder for its files.
         quick: a smaller run, of a minute or two.
         draws: the number of draws of true weights and stream; None is the experiment's own number.
         first_seed: the seed of the first draw; the others follow it.
         examples: the number of examples of a stream; None is the experiment's own number.
         jobs: the number of processes that share the draws.
-        data: the user's files, for an experiment that can run on them.
-        watch: called with (work done, work in all) as the work goes on.
-        say: called with a sentence before the work.
+        data: the user's files, for experiments that can run on them.
+        watch: called with (work done, total work) during the run.
+        say: called with messages before the work.
     """
 
     out: Path
@@ -63,7 +63,7 @@ class Options:
 
 @dataclass(frozen=True)
 class TextTable:
-    """Results for people to read: every cell is text."""
+    """Table of results as text."""
 
     title: str
     columns: tuple[str, ...]
@@ -72,7 +72,7 @@ class TextTable:
 
 @dataclass(frozen=True)
 class Findings:
-    """The results of an experiment, and the files it wrote."""
+    """Results of an experiment, and the files it wrote."""
 
     tables: tuple[TextTable, ...]
     notes: tuple[str, ...] = ()
@@ -81,12 +81,12 @@ class Findings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of a paper.
+    """Record of a table or figure of a paper.
 
     Attributes:
         name: its name in the command and in the names of its files.
         paper: the paper it is from.
-        what: what is run.
+        what: a description of what is run.
         minutes: approximate minutes of the quick and of the full run on two cores.
         run: runs it.
         takes_data: whether it can run on the user's files.
@@ -102,10 +102,10 @@ class Experiment:
 
 @dataclass
 class Report:
-    """What one run of an experiment gathers: tables, notes, CSV files and pictures.
+    """Results collected during a run of an experiment: tables, notes, CSV files and pictures.
 
     Attributes:
-        name: the experiment's name, with which the names of its files start.
+        name: the experiment's name, with which its file names begin.
         minutes: approximate minutes of the quick and of the full run.
     """
 
@@ -117,15 +117,15 @@ class Report:
     files: list[Path] = field(default_factory=list)
 
     def say(self, sentence: str) -> None:
-        """Tell the user what is about to be done."""
+        """Announce the next step to the user."""
         self.options.say(f"{self.name}: {sentence}")
 
     def say_minutes(self) -> None:
-        """Tell the user how long the run usually takes."""
+        """Announce to the user how long the run usually takes."""
         self.say(in_words(self.minutes[0 if self.options.quick else 1]))
 
     def each(self, items: Sequence[T]) -> Iterator[T]:
-        """Yield the items, and report after each how many of them are done."""
+        """Yield the items, and report progress after each."""
         for done, item in enumerate(items):
             yield item
             self.options.watch(done + 1, len(items))
@@ -142,7 +142,7 @@ class Report:
 
     @contextmanager
     def picture(self, width: float, height: float, *, dpi: int = 110, pad: float | None = 0.08) -> Iterator[Figure]:
-        """Draw the experiment's picture: a figure of this size in inches, written when the block ends."""
+        """Yield a figure of the given size in inches; it is written as the experiment's picture when the block ends."""
         from bayou import plots
 
         file = self.options.out / f"{self.name}.png"
@@ -154,7 +154,7 @@ class Report:
 def experiment(
     module: str, *, minutes: tuple[float, float], what: str, takes_data: bool = False
 ) -> Callable[[Callable[[Report], Any]], Experiment]:
-    """Make the record of an experiment from the function below, which fills a report.
+    """Decorate a function that fills a report, to make the record of an experiment.
 
     The record's name and paper are those of `module`, the `__name__` of the experiment's own module.
     """
@@ -176,7 +176,7 @@ def experiment(
 def write_csv(
     folder: Path, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, end: str = "\r\n"
 ) -> Path:
-    """Write a table whole or not at all: numbers with as few digits as restore them exactly, None as an empty cell."""
+    """Write a CSV file completely or not at all. Numbers have the fewest digits that restore them; None is empty."""
     with whole_file(folder / f"{name}.csv") as path, open(path, "w", newline="") as file:
         writer = csv.writer(file, lineterminator=end)
         writer.writerow(columns)

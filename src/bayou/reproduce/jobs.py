@@ -1,4 +1,4 @@
-"""Jobs shared among processes, the longest first, with reports of how far they are."""
+"""Jobs run in several processes, the longest first, with progress reports."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from bayou.core.children import safe_environment
 
 Result_co = TypeVar("Result_co", covariant=True)
 
-# Seconds between two looks at how far the processes are.
+# Seconds between two progress reports.
 SELDOM = 0.2
-# The work done is set to this when the rest is no longer wanted.
+# The shared count of work done is set to this to cancel the remaining jobs.
 STOP = -math.inf
 
 _done: Any = None
 
 
 class Job(Protocol[Result_co]):
-    """What one process does at a time. It must be picklable."""
+    """Picklable unit of work for one process."""
 
     @property
     def work(self) -> float:
-        """How much it is, in any unit that all jobs share."""
+        """Amount of work, in any unit that all jobs share."""
 
     def run(self, on_work: Callable[[float], Any]) -> Sequence[Result_co]:
-        """Do it, and call `on_work` with each part of the work that is done."""
+        """Run the job and return its results; call `on_work` with each amount of work done."""
 
 
 def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[float, float], Any]) -> list[Result_co]:
-    """The results of all jobs, in the jobs' order, whatever the number of processes."""
+    """Run all jobs and return their results, in the order of the jobs whatever the number of processes."""
     total = sum(job.work for job in jobs)
     if min(processes, len(jobs)) <= 1:
         return _one_after_another(jobs, total, watch)
@@ -44,7 +44,7 @@ def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[flo
 def _in_processes(
     jobs: Sequence[Job[Result_co]], processes: int, total: float, watch: Callable[[float, float], Any]
 ) -> list[Result_co]:
-    # Spawned: a forked copy of a process with threads can hang.
+    # Spawn: a fork of a process with threads can hang.
     context = multiprocessing.get_context("spawn")
     done = context.Value("d", 0.0)
     order = sorted(range(len(jobs)), key=lambda k: -jobs[k].work)
@@ -55,7 +55,7 @@ def _in_processes(
             while waiting:
                 finished, waiting = wait(waiting, timeout=SELDOM, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    future.result()  # what went wrong there goes wrong here
+                    future.result()  # re-raises the exception of the worker
                 watch(done.value, total)
         except BaseException:
             done.value = STOP
@@ -83,11 +83,11 @@ def _one_after_another(
 def _start(done: Any) -> None:
     global _done
     _done = done
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that started this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupts are handled by the parent process
 
 
 class _Stopped(Exception):
-    """The result is no longer wanted."""
+    """The remaining jobs were cancelled."""
 
 
 def _run(job: Job[Result_co]) -> Sequence[Result_co]:

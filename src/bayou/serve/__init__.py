@@ -1,12 +1,12 @@
-"""`bayou serve`: an online learning server that loses nothing. See docs/howto/serve.md.
+"""`bayou serve`: a durable online learning server. See docs/howto/serve.md.
 
     network ──▶ app ──▶ owner (one thread per model: reads, predicts, learns) ──▶ responses
                           │        ▲
                           ▼        │
                       log_writer ──▶ log (SQLite: everything that changes the model, before any response)
 
-The log has everything: a model is a function of it, and `bayou replay` makes it again, byte for byte. Snapshots only
-make a start quick.
+The log is complete: a model is a function of it, and `bayou replay` reproduces it byte for byte. Snapshots only make
+a start faster.
 """
 
 from typing import TYPE_CHECKING, Any

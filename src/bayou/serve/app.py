@@ -1,4 +1,4 @@
-"""HTTP application: plain ASGI, a table of routes, JSON in and out, a sentence for every refusal."""
+"""HTTP application: plain ASGI, a table of routes, JSON in and out, a sentence for every error."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from bayou.serve.service import ModelService
 from bayou.serve.telemetry import OTHER, Telemetry
 from bayou.serve.tokens import READ, WRITE, Tokens
 
-# How often the live page hears of news, in seconds; and how many pages may listen.
+# Seconds between two events for the live page, and the maximum number of event streams.
 EVENT_SECONDS, MAX_EVENT_STREAMS = 1.0, 100
 
-# Headers that need a closer look.
+# Headers that rule out the fast path.
 _UNUSUAL = frozenset(
     (b"content-encoding", b"idempotency-key", b"transfer-encoding", b"expect", b"origin", b"sec-fetch-site")
 )
 _ORIGIN = re.compile(rb"https?://([^/?#@\s]+)")
-# Whom browsers say that a request comes from: the server's own pages, or whoever typed the address.
+# Values of Sec-Fetch-Site that are allowed: no such header, the server's own pages, addresses typed by the user.
 _OWN_SITES = (None, b"same-origin", b"none")
 _PAGES = {"/": pages.live, "/docs": pages.docs}
 _LOOPBACK = re.compile(rb"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?")
@@ -49,11 +49,11 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 class Route(NamedTuple):
-    """The way an address is answered.
+    """Handling of an address.
 
     Attributes:
-        needed: the scope of the token that it takes; None: it is for everybody.
-        handler: called with the request, and for an address of a model with that; None: it has answered itself.
+        needed: the scope that a token needs; None if the route is public.
+        handler: called with the request, and the model if the route has one; returns None if it responded itself.
     """
 
     method: str
@@ -62,10 +62,10 @@ class Route(NamedTuple):
 
 
 class App:
-    """Routes requests to models.
+    """ASGI application that routes requests to models.
 
     Attributes:
-        unfinished: the bytes of all requests that are not answered yet.
+        unfinished: the bytes of all requests in progress.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class App:
         names = ("127.0.0.1", "localhost", "[::1]")
         self._hosts = {f"{name}:{port}".encode() for name in names} | {name.encode() for name in names}
         self.unfinished = Unfinished(max_unfinished)
-        self.ends = False  # once the server was told to stop: pages that listen are let go
+        self.ends = False  # set when the server stops: event streams end
         self._listeners = 0
-        # Addresses of a model, with one model at the root as well; and of the server.
+        # Routes of a model (also at the root if there is only one), and of the server.
         self._of_model = {
             "predict": Route("POST", READ, self._predict),
             "learn": Route("POST", WRITE, self._learn),
@@ -104,7 +104,7 @@ class App:
             "/models": Route("GET", READ, self._models),
             "/metrics": Route("GET", READ, self._metrics),
         }
-        # One row and no token is what most requests are.
+        # Fast path for the most frequent requests: one row and no token.
         hot = single is not None and not tokens.needed
         self._hot = {"/predict": PREDICT, "/learn": LEARN} if hot else {}
         self._loop = asyncio.get_running_loop
@@ -121,7 +121,7 @@ class App:
         """Answer any request, with an error response if it fails."""
         found = self._find(scope["path"])
         counted, route, model = found or (OTHER, None, None)
-        about = counted, model if model is not None and model in self.models else ""  # never a name of the client's
+        about = counted, model if model is not None and model in self.models else ""  # never a name from the client
         request = HttpRequest(self._telemetry, self._messages, scope, receive, send, about)
         try:
             response = await self._response(request, route, model)
@@ -135,7 +135,7 @@ class App:
             self.unfinished.release(scope)
 
     async def _handle_single_row(self, kind: int, scope: Any, receive: Any, send: Send) -> None:
-        """Answer a request of one plain JSON row by the short way; all others take the long one."""
+        """Answer a request of one plain JSON row by the fast path; pass all others to `_handle`."""
         served = self.models[self.single or ""]
         owner, usual = served.owner, True
         for name, value in scope["headers"]:
@@ -178,7 +178,7 @@ class App:
             await request.fail(error)
 
     def count_refused(self, refused: RequestError) -> None:
-        """Count and report a refusal by the connection, which no handler sees."""
+        """Count and report a request refused by the connection, which no handler sees."""
         self._telemetry.count(OTHER, "", refused.status, self._telemetry.clock())
         self._messages.refused(refused.sentence, refused.status)
 
@@ -201,7 +201,7 @@ class App:
             where = "" if self.single is not None else f" Models are under /models/: {', '.join(self._names(request))}."
             raise RequestError(404, f"there is nothing at this address; /docs shows what there is.{where}")
         allowed = ("GET", "HEAD") if route.method == "GET" else (route.method,)
-        if request.method not in allowed:  # HEAD asks for what GET says, without saying it
+        if request.method not in allowed:  # HEAD is GET without the body
             allow = b"allow", ", ".join(allowed).encode()
             raise RequestError(405, f"this address takes {route.method}, not {request.method[:20]}.", head=[allow])
         if route.needed is not None:
@@ -209,7 +209,7 @@ class App:
         if model is None:
             return await route.handler(request)
         served = self.models.get(model)
-        if served is None:  # whoever asks has a token
+        if served is None:  # the client has a token
             raise RequestError(404, f"there is no model of that name; there are: {', '.join(self.models)}.")
         if served.state != "ready" or served.owner is None:
             raise RequestError(503, served.why)
@@ -233,14 +233,14 @@ class App:
             raise RequestError(403, "without tokens the server answers to this machine's own names alone (Host).")
 
     def _is_trusted(self, request: HttpRequest, scope: str = READ) -> bool:
-        """Return whether the sender may read; names and paths are not for everybody."""
+        """Return whether the client has a scope; names and paths are not public."""
         return self.tokens.may(request.headers.get(b"authorization"), scope)
 
     def _names(self, request: HttpRequest) -> list[str]:
-        """Return the models' names if the sender may read them."""
+        """Return the models' names if the client may read them."""
         return list(self.models) if self._is_trusted(request) else []
 
-    # --- what changes or asks the model -------------------------------------------------------------------------------
+    # --- requests to a model ------------------------------------------------------------------------------------------
 
     async def _predict(self, request: HttpRequest, served: ModelService) -> Response:
         def may_remember() -> None:
@@ -340,14 +340,14 @@ class App:
         return Response(encode(served.info()))
 
     async def _events(self, request: HttpRequest, served: ModelService) -> Response | None:
-        """Send the live status again and again until the client is gone."""
+        """Send the live status repeatedly until the client disconnects."""
         if self._listeners >= MAX_EVENT_STREAMS:
             raise RequestError(429, f"{MAX_EVENT_STREAMS} pages listen already.")
         head = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
         if request.method == "HEAD":
             return Response(b"", head)
         may_see_rows = self._is_trusted(request, WRITE)
-        self.unfinished.release(request.scope)  # a body, if there is one, is not kept
+        self.unfinished.release(request.scope)  # a body, if any, is not kept
         self._listeners += 1
         gone = asyncio.ensure_future(_until_gone(request.receive))
         try:
@@ -365,7 +365,7 @@ class App:
             gone.cancel()
         return None
 
-    # --- what the server says of itself -------------------------------------------------------------------------------
+    # --- status of the server -----------------------------------------------------------------------------------------
 
     async def _page(self, request: HttpRequest) -> Response:
         page = _PAGES[request.path]()
@@ -391,7 +391,7 @@ class App:
         return self._verdict(request, said, reasons)
 
     def _verdict(self, request: HttpRequest, said: dict[str, Any], reasons: list[str]) -> Response:
-        """Return 200 without reasons, else 503 with the reasons if the sender may read them."""
+        """Return 200 without reasons, else 503, with the reasons if the client may read them."""
         if reasons and self._is_trusted(request):
             said["reasons"] = list(dict.fromkeys(reasons))
         return Response(encode(said), status=503 if reasons else 200)
@@ -420,7 +420,7 @@ def _waited_for(served: ModelService) -> Owner:
 
 
 def _is_navigation(request: HttpRequest) -> bool:
-    """Return whether a browser opens one of the pages in its own window, as after a click on a link."""
+    """Return whether a browser navigates to one of the pages, as after a click on a link."""
     return (
         request.path in _PAGES
         and request.method in ("GET", "HEAD")
@@ -430,7 +430,7 @@ def _is_navigation(request: HttpRequest) -> bool:
 
 
 def _again(message: Any, receive: Any) -> Callable[[], Awaitable[Any]]:
-    """Return a `receive` that gives a message that was read already, and then the others."""
+    """Return a `receive` that returns a message already read, then the next ones."""
     waiting = [message]
 
     async def receive_again() -> Any:

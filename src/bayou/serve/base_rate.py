@@ -1,4 +1,4 @@
-"""What a loss is to be compared with: the loss of always predicting the rate of the labels, whatever the row says."""
+"""Base rate loss: the loss of always predicting the distribution of the labels, as a baseline for a model's loss."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-# With more classes than this the comparison is given up: their counts would outgrow what they tell.
+# With more classes than this there is no comparison, to bound the size of the counts.
 MAX_CLASSES = 1000
-# A model is called worse than the base rate from this many rows on, and if its loss is this much larger.
+# Minimum number of rows, and of the relative excess of the loss, for a model to be called worse than the base rate.
 MIN_ROWS, MARGIN = 1000, 0.02
 
 Sum = Annotated[float, msgspec.Meta(ge=0.0)]

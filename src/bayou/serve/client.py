@@ -1,4 +1,4 @@
-"""A client for `bayou serve`: rows in, predictions out, and a retry that learns nothing twice."""
+"""Client of `bayou serve`: sends rows, returns predictions, and retries without learning a row twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import httpx
 from bayou.core.errors import BadInput
 
 Row = Mapping[str, Any]
-# Refusals that pass: too many requests, a server that starts.
+# Temporary errors: too many requests, a server that is starting.
 RETRY_STATUSES = (429, 503)
 
 
@@ -21,7 +21,7 @@ class ResponseError(BadInput):
     """The server refused a request.
 
     Attributes:
-        status: of the answer; rows: what was wrong with rows, each with its index.
+        status: the status of the response; rows: the errors of rows, each with its index.
     """
 
     def __init__(self, status: int, sentence: str, rows: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -30,16 +30,16 @@ class ResponseError(BadInput):
 
 
 class Client:
-    """Speaks to a server.
+    """HTTP client of a server.
 
-    What fails because the server is busy, starts again or cannot be reached is tried again for `patience` seconds; rows
-    to learn carry an id of their own, so that they are learned once however often they were sent.
+    Requests that fail because the server is busy, restarting or unreachable are retried for `patience` seconds.
+    Requests to learn carry an id, so that their rows are learned once however often they are sent.
 
     Args:
-        url: where the server is, such as http://127.0.0.1:8642.
-        token: one with the scope `write`, to learn, or `read`, to predict.
-        model: which one, where the server has several.
-        patience: seconds to try for.
+        url: the address of the server, such as http://127.0.0.1:8642.
+        token: a token with the scope `write`, to learn, or `read`, to predict.
+        model: the name of the model, if the server has several.
+        patience: seconds to keep retrying.
 
     >>> from bayou.serve import Client
     >>> with Client("http://127.0.0.1:8642", token="secret") as client:  # doctest: +SKIP
@@ -55,13 +55,13 @@ class Client:
         self._http = httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(60.0, connect=5.0))
 
     def predict(self, rows: Row | Sequence[Row], *, id: str | None = None, level: float = 0.95) -> Any:
-        """Predict a row, or each of several; with an id the row is remembered until its label comes."""
+        """Predict a row, or each of several; with an id the row is stored until its label arrives."""
         query: dict[str, Any] = {"level": level} | ({} if id is None else {"id": id})
         told = self._post("/predict", rows, query)
         return told if isinstance(rows, Mapping) else told["predictions"]
 
     def learn(self, rows: Row | Sequence[Row], *, request: str | None = None) -> Any:
-        """Learn labeled rows, all or none; return the prediction made before each, None if this was learned already."""
+        """Learn labeled rows, all or none; return the prediction made before each, or None for a duplicate request."""
         told = self._post("/learn", rows, {"request": request or uuid.uuid4().hex})
         if told.get("duplicate"):
             return None

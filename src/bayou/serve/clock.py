@@ -1,11 +1,11 @@
-"""The time that rows and labels wait by: the wall clock without its steps."""
+"""Clock for waiting rows and labels: the wall clock without its steps."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-# Speed at which the wall clock is followed, at least and at most, in seconds per second of the monotonic clock.
+# Minimum and maximum speed of following the wall clock, in seconds per second of the monotonic clock.
 SLOWEST, FASTEST = 0.5, 2.0
 
 
@@ -14,14 +14,14 @@ class SteadyClock:
 
     Between two readings it advances with the wall clock, but by no less than half and no more than twice the seconds of
     the monotonic clock. So a wall clock that is thirty days wrong for a second moves it by one second, and a wait of a
-    week takes between half a week and two weeks, whatever the wall clock does. What lasts is made up in time: a sleep
-    of an hour, during which the monotonic clock stood still, is caught up with in an hour; a wall clock that was set
+    week takes between half a week and two weeks, whatever the wall clock does. Lasting differences are made up
+    gradually: a sleep of an hour, during which the monotonic clock stood still, in an hour; a wall clock that was set
     back by an hour, in two.
 
-    It starts at the wall clock's time, but never before `not_before`. Nothing is kept over a restart. For one thread.
+    It starts at the wall clock's time, but not before `not_before`. No state survives a restart. Not thread-safe.
 
     Args:
-        not_before: the unix time of the last entry of the log, before which none may be stamped.
+        not_before: the unix time of the last entry of the log; no later entry may have an earlier time.
         wall, monotonic: the two clocks, in seconds.
 
     Attributes:

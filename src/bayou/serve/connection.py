@@ -1,12 +1,12 @@
-"""Connections: what is read from the network, checked before any request reaches the app.
+"""Connections: limits and checks of what is read from the network, before any request reaches the app.
 
-This is the one place that reaches into uvicorn (tried with 0.54): `HttpToolsProtocol` has llhttp parse what arrives,
-which calls `on_...` for each part of a message, and starts the app for each message whose head is whole. Both keep
-whatever they are sent, so that everything here is about what is kept:
+This is the only module that uses uvicorn's internals (tested with 0.54): `HttpToolsProtocol` has llhttp parse incoming
+bytes, which calls `on_...` for each part of a message, and starts the app for each message whose head is complete.
+Both buffer whatever they are sent, so this module limits what is buffered:
 
-- heads (request line and headers) and trailers are bounded in bytes and lines, and checked when they are whole;
+- heads (request line and headers) and trailers are bounded in bytes and lines, and checked when they are complete;
 - bodies are bounded over all connections together (`Unfinished`);
-- requests sent ahead of answers wait unparsed: a parsed one takes a hundred times its bytes.
+- pipelined requests wait unparsed: a parsed one takes a hundred times its bytes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from bayou.serve.request_bodies import LONG_BODY_BYTES, Unfinished
 from bayou.serve.responses import RequestError
 
-# A request line with its headers; trailers; what stands between two chunks of a body.
+# Limits of a request line with its headers, of trailers, and of the bytes between two chunks of a body.
 MAX_HEAD_BYTES, MAX_HEADER_LINES = 64 << 10, 100
-# Bytes that the parser is given at once, unless it is known that they belong to a body.
+# Bytes passed to the parser at once, unless they are known to belong to a body.
 PARSED_BYTES = 4 << 10
-# So many bytes of a body are handed on before it is whole.
+# Bytes of an incomplete body that are passed on at once.
 STREAM_BODY_BYTES = 1 << 20
-# A refused sender has so many seconds to read why: a connection that is closed at once may lose the answer.
+# Seconds before a refused connection is closed: closing it at once may lose the response.
 LINGER_SECONDS = 0.5
 
-# Headers that say where a message goes and where it ends.
+# Headers that determine where a message goes and where it ends.
 _FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _TOO_LARGE = (
     f"the request line and the headers are too large; at most {MAX_HEAD_BYTES:,} bytes and "
@@ -41,7 +41,7 @@ _TOO_LARGE = (
 
 
 class _Flow(FlowControl):
-    """Flow control that reads no further while something waits to be parsed."""
+    """Flow control that pauses reading while bytes wait to be parsed."""
 
     unparsed = b""
 
@@ -51,11 +51,11 @@ class _Flow(FlowControl):
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. A malformed message gets its error response in its turn, which ends the connection.
+    """Connection of a client. A malformed message gets its error response in order, which ends the connection.
 
     Args:
-        unfinished: the bytes of all requests that are not answered yet.
-        on_refused: called with each refusal that the app does not see.
+        unfinished: the bytes of all requests in progress.
+        on_refused: called with each refused request that the app does not see.
     """
 
     flow: _Flow
@@ -63,15 +63,15 @@ class Connection(HttpToolsProtocol):
     def __init__(self, unfinished: Unfinished, on_refused: Callable[[RequestError], None], **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self._unfinished, self._on_refused = unfinished, on_refused
-        # When the connection was made, or the request that is coming in began; None while none is awaited.
+        # Start time of the connection or of the request being received; None while none is expected.
         self.since: float | None = None
-        self._idle_since = 0.0  # when the last answer was sent
-        # What has come of the message that is coming in.
+        self._idle_since = 0.0  # when the last response was sent
+        # State of the message being received.
         self._in_body = False
-        self._idle_bytes = 0  # since a message began, a part of a body came, or a message ended
-        self._body_bytes = 0  # that are still to come, where it is known
-        self._fault: RequestError | None = None  # why nothing more is read
-        self._last_answer = b""  # to be sent when the requests before it are answered
+        self._idle_bytes = 0  # since the start of a message, a part of a body, or the end of a message
+        self._body_bytes = 0  # still to be received, if known
+        self._fault: RequestError | None = None  # why reading has stopped
+        self._last_answer = b""  # sent once the requests before it are answered
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -79,7 +79,7 @@ class Connection(HttpToolsProtocol):
         self.since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for cycle, _ in self.pipeline:  # they never begin
+        for cycle, _ in self.pipeline:  # these never start
             self._unfinished.release(cycle.scope)
         self.pipeline.clear()
         super().connection_lost(exc)
@@ -98,7 +98,7 @@ class Connection(HttpToolsProtocol):
             self._parse_slices(memoryview(data))
 
     def _parse_slices(self, data: memoryview) -> None:
-        """Parse until there is a request that has to wait for another."""
+        """Parse until a request has to wait for an earlier one."""
         start = 0
         while start < len(data) and self._fault is None and not self.transport.is_closing():
             if self.pipeline:
@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
             start = stop
 
     def _parse_waiting(self) -> None:
-        """Go on where requests had to wait."""
+        """Continue parsing where requests had to wait."""
         data, self.flow.unparsed = self.flow.unparsed, b""
         if self.transport.is_closing():
             return
@@ -123,7 +123,7 @@ class Connection(HttpToolsProtocol):
         self._idle_bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # to no other protocol: the answer is the last one
+        except httptools.HttpParserUpgrade:  # no other protocol is supported: the response is the last one
             self.cycle.keep_alive = False
             self._fault = RequestError(400, "")
         except httptools.HttpParserError as error:
@@ -146,7 +146,7 @@ class Connection(HttpToolsProtocol):
         headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Check the head, and start the app. Instead of uvicorn's own, which is for more protocols, and slower."""
+        """Check the head and start the app. Replaces uvicorn's method, which supports more protocols and is slower."""
         parser, scope, headers = self.parser, self.scope, self.headers
         n_hosts, length, encoding, expects = 0, b"0", b"", False
         for name, value in headers:
@@ -171,11 +171,11 @@ class Connection(HttpToolsProtocol):
         try:
             url = httptools.parse_url(self.url)
             path = url.path.decode("ascii")
-        except (httptools.HttpParserError, AttributeError, UnicodeDecodeError):  # AttributeError: of CONNECT
+        except (httptools.HttpParserError, AttributeError, UnicodeDecodeError):  # AttributeError: for CONNECT
             self._fail(RequestError(400, "the address of the request cannot be read."))
         scope["method"], scope["query_string"] = parser.get_method().decode("ascii"), url.query or b""
         scope["raw_path"], scope["path"] = url.path, unquote(path) if "%" in path else path
-        self._in_body, self.headers = True, []  # trailers are counted, and not kept
+        self._in_body, self.headers = True, []  # trailers are counted but not kept
         previous = self.cycle
         self.cycle = cycle = RequestResponseCycle(
             scope=scope,
@@ -197,7 +197,7 @@ class Connection(HttpToolsProtocol):
             self.pipeline.appendleft((cycle, self.app))
 
     def _check_framing(self, version: str, n_hosts: int, encoding: bytes) -> None:
-        """Refuse what a proxy and this server could read differently."""
+        """Refuse a message that a proxy and this server could interpret differently."""
         if version not in ("1.0", "1.1"):
             self._fail(RequestError(400, f"HTTP/{version} is not spoken here; there are HTTP/1.1 and HTTP/1.0."))
         if n_hosts > 1 or (n_hosts == 0 and version == "1.1"):
@@ -208,7 +208,7 @@ class Connection(HttpToolsProtocol):
             self._fail(RequestError(400, "a request that asks for another protocol (Upgrade) has no body."))
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of a body; it is handed on when it is whole, or long."""
+        """Buffer a part of a body; the body is passed on when it is complete, or long."""
         cycle = self.cycle
         self._idle_bytes = 0
         self._body_bytes -= len(body)
@@ -233,7 +233,7 @@ class Connection(HttpToolsProtocol):
         self.since, self._in_body, self._idle_bytes = None, False, 0
 
     def on_response_complete(self) -> None:
-        """Go on with what waits. Instead of uvicorn's own, which sets a timer after each answer (`close_if_late`)."""
+        """Continue with waiting requests. Replaces uvicorn's method, which sets a timer after each response."""
         was_last = not self.pipeline
         self.server_state.total_requests += 1
         if self.transport.is_closing():
@@ -251,7 +251,7 @@ class Connection(HttpToolsProtocol):
     # --- refusing -----------------------------------------------------------------------------------------------------
 
     def close_if_late(self, now: float, timeout: float) -> None:
-        """End the connection if its request does not come in time, or none comes for `timeout_keep_alive` seconds."""
+        """End the connection if its request is not complete in time, or none came for `timeout_keep_alive` seconds."""
         if self._fault is not None or self.flow.unparsed:
             return
         if self.since is not None:
@@ -261,21 +261,21 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _fail(self, refused: RequestError) -> NoReturn:
-        """End parsing from within; `_parse` then answers."""
+        """Abort parsing from within a callback; `_parse` then responds."""
         self._fault = refused
         raise refused
 
     def _refuse(self, refused: RequestError) -> None:
-        """Answer the message that is coming in, after those before it, and end the connection."""
+        """Respond to the message being received with an error, after those before it, and end the connection."""
         self._fault, self.since = refused, None
         self._on_refused(refused)
         answer, cycle = _answer(refused), self.cycle
-        if self._in_body:  # the app may be waiting for the rest
+        if self._in_body:  # the app may be waiting for the rest of the body
             if cycle.response_started:
                 answer = b""
             cycle.disconnected, cycle.body = True, bytearray()
             cycle.message_event.set()
-            if self.pipeline:  # it never begins
+            if self.pipeline:  # it never starts
                 self._unfinished.release(self.pipeline.popleft()[0].scope)
             else:
                 self._end(answer)
@@ -287,7 +287,7 @@ class Connection(HttpToolsProtocol):
         self.flow.pause_reading()
 
     def _end(self, answer: bytes) -> None:
-        """Send a last answer, and close when it can have been read; what still comes is not looked at."""
+        """Send a last response, and close after the client had time to read it; further input is ignored."""
         self.flow.unparsed = self._last_answer = b""
         if not answer:
             self.transport.close()

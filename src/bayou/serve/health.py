@@ -1,8 +1,8 @@
 """Health of a served model in sentences, the gravest first.
 
-    failing   something is lost or refused now      red
-    warning   it works, and needs a look            orange
-    idle      no requests, and none to be expected  gray
+    failing   data are lost, or requests refused    red
+    warning   works, but needs attention            orange
+    idle      no requests, and none expected        gray
     healthy                                         green
 
 The levels are those of `LEVELS`, and classes of the page's style sheet.
@@ -19,27 +19,27 @@ from typing import Any, NamedTuple
 from bayou.serve.live_stats import RATE_SECONDS, LiveStats
 
 LEVELS = ("failing", "warning", "idle", "healthy")
-# Free bytes of the disk below which it is said.
+# Free bytes of the disk below which there is a warning.
 LOW_DISK = 256 << 20
-# Labels are slow if they take this many times as long as usual and this many seconds more, and missing if none came for
-# ten times the usual delay, and at least for so many seconds.
+# Labels are slow if they take SLOW times as long as usual and SLOW_SECONDS more, and missing if none came for MISSING
+# times the usual delay and at least MISSING_SECONDS.
 SLOW, SLOW_SECONDS, MISSING, MISSING_SECONDS = 3.0, 60.0, 10.0, 300.0
-# While something is wrong, it is said so often.
+# Seconds between two reports of a problem that lasts.
 REPEAT_SECONDS = 60.0
 _UNITS = ((86400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 class LastingProblem:
-    """A lasting problem: reported at once, then once a minute while it lasts, and when it is over.
+    """Lasting problem: reported at once, then once a minute while it lasts, and when it is over.
 
-    Trouble that comes and goes within a minute is said once.
+    A problem that comes and goes within a minute is reported once.
 
     Args:
         say: called with a sentence and its `level`.
-        over: the sentence for when it is over.
+        over: the sentence that reports its end.
 
     Attributes:
-        text: what is wrong now; "" while nothing is.
+        text: the current problem; "" if there is none.
     """
 
     def __init__(self, say: Callable[..., object], over: str, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -48,7 +48,7 @@ class LastingProblem:
         self._said_at, self._is_said = -math.inf, False
 
     def update(self, text: str) -> None:
-        """Note what is wrong now, "" for nothing, and report it if it is time to."""
+        """Set the current problem, "" for none, and report it if that is due."""
         self.text = text
         if not text:
             if self._is_said:
@@ -60,7 +60,7 @@ class LastingProblem:
 
 
 class Finding(NamedTuple):
-    """One finding. `since` is a time of the monotonic clock, if it is known better than by when it was found."""
+    """Observation about a served model. `since` is a monotonic time, if known more precisely than when it was found."""
 
     level: str
     text: str
@@ -68,15 +68,15 @@ class Finding(NamedTuple):
 
 
 class Health:
-    """Follows findings, to report since when each holds."""
+    """Tracker of findings, which knows since when each holds."""
 
     def __init__(self, live: LiveStats) -> None:
         self._live = live
         self._healthy_since = live.clock.monotonic()
-        self._since: dict[str, float] = {}  # by what is said, whatever numbers are in it
+        self._since: dict[str, float] = {}  # by text, without the numbers in it
 
     def status(self, live_status: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the gravest finding with its level, text and since when; `also` holds the others."""
+        """Return the gravest finding with its level, text and start; `also` holds the others."""
         clock = self._live.clock
         now = clock.monotonic()
         found = sorted(findings(live_status, now), key=lambda finding: LEVELS.index(finding.level))
@@ -164,7 +164,7 @@ def _about_traffic(live: Mapping[str, Any], requests: float, now: float) -> list
 
 
 def duration(seconds: float) -> str:
-    """Word a time in at most two units.
+    """Return a time in words, with at most two units.
 
     >>> duration(312), duration(11520), duration(0.02), duration(200000)
     ('5 min', '3 h 12 min', '0.02 s', '2 days 7 h')

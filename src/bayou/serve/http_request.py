@@ -1,4 +1,4 @@
-"""A request from its arrival to the first byte of its answer: counted, and where it is refused reported under an id."""
+"""HTTP requests from arrival to the first byte of the response: counted, and if refused, reported under an id."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bayou.serve.messages import Messages
 from bayou.serve.responses import JSON_HEAD, Head, RequestError
 from bayou.serve.telemetry import OTHER, PROBES, Telemetry
 
-# An id that a client or a proxy gave, if it is fit to be said and sent back.
+# Request ids given by a client or a proxy that are safe to log and to send back.
 _GIVEN_ID = re.compile(rb"[!-~]{1,128}")
-# What uvloop says of a client that did not wait for its answer.
+# uvloop's message for a client that did not wait for its response.
 _GONE = "the handler is closed"
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its request was whole; there is nobody to answer."""
+    """The client closed the connection before its request was complete, so no response can be sent."""
 
 
 class Response(NamedTuple):
-    """A status, a body and headers."""
+    """Body, headers and status of a response."""
 
     body: bytes
     head: Head = JSON_HEAD
@@ -32,12 +32,12 @@ class Response(NamedTuple):
 
 
 class HttpRequest:
-    """One request, and the way to answer it.
+    """Request of a client, with methods to respond to it.
 
     Attributes:
-        route, model: what it is counted under; model "" if it is about none.
-        started: when the last of the request came in, by the clock of the telemetry.
-        body: what was sent, once it was read.
+        route, model: what it is counted under; model is "" if it is about none.
+        started: when the last byte of the request arrived, by the clock of the telemetry.
+        body: the body, once it was read.
     """
 
     def __init__(
@@ -73,19 +73,19 @@ class HttpRequest:
         return self.headers.get(name, b"").decode("latin-1")
 
     def parameter(self, name: str) -> str | None:
-        """Return the last value of a parameter of the address, None without one."""
+        """Return the last value of a query parameter, None without one."""
         values = self.query.get(name)
         return None if values is None else values[-1]
 
     async def receive(self) -> Any:
-        """Return the next message from the client. The time that a client takes to send its body is not counted."""
+        """Return the next message from the client. The time that a client takes to send its body is not measured."""
         message = await self._receive()
         if not message.get("more_body", False):
             self.started = self._telemetry.clock()
         return message
 
     async def read_body(self, max_bytes: int) -> None:
-        """Read all of the body; raise RequestError if it is too large, ClientGone if it does not come."""
+        """Read the whole body; raise RequestError if it is too large, ClientGone if it does not arrive."""
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > max_bytes:
             raise RequestError(413, f"the body has {int(declared):,} bytes; at most {max_bytes:,} can be sent at once.")
@@ -105,17 +105,17 @@ class HttpRequest:
     # --- answering ----------------------------------------------------------------------------------------------------
 
     async def begin(self, status: int, head: Head) -> None:
-        """Send the head of an answer, and count the request."""
+        """Send the head of a response, and count the request."""
         self._telemetry.count(self.route, self.model, status, self.started)
         await self.send({"type": "http.response.start", "status": status, "headers": list(head)})
 
     async def respond(self, body: bytes, head: Head = JSON_HEAD, status: int = 200) -> None:
-        """Send an answer."""
+        """Send a response."""
         await self.begin(status, (*head, (b"content-length", b"%d" % len(body))))
         await self.send({"type": "http.response.body", "body": body})
 
     async def fail(self, error: Exception) -> None:
-        """Answer with what went wrong, and report it: its sentence, neither headers nor body nor address."""
+        """Respond with an error and report its sentence, but neither headers nor body nor address."""
         if isinstance(error, ClientGone) or (isinstance(error, RuntimeError) and _GONE in str(error)):
             return
         refused = error

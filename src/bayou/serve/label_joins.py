@@ -1,7 +1,7 @@
 """Label joins: rows that wait for labels, labels that wait for rows, and requests learned once, by id and on disk.
 
-All of it is in the log's database and changes in the log's transactions, so that it is what the log says, always; in
-memory there are counts alone.
+All of it is stored in the log's database and changes in the log's transactions, so it always agrees with the log; only
+counts are kept in memory.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayou.serve.log import PendingEntry
 
-# What an entry of the log is.
+# Kinds of log entries.
 LEARN, ROW, LABEL, EXPIRE = range(4)
-# What an id is.
+# States of an id.
 PENDING, JOINED, EXPIRED, EARLY = range(4)
-# What can become of a label.
+# Outcomes of a label.
 OUTCOMES = ("joined", "duplicate", "early", "unknown", "late")
 LABEL_WAIT_SECONDS = 7 * 86400.0
 MAX_PENDING_ROWS, MAX_EARLY_LABELS = 10_000_000, 1_000_000
-# Of what is closed at once so many at a time.
+# Maximum number of ids closed in one step.
 EXPIRE_BATCH_ROWS = 1000
 
 
 class LabelJoins:
-    """The ids of rows, labels and requests.
+    """Joins of rows and labels by id, and requests already learned.
 
     Attributes:
-        open, early: how many rows wait for a label, and labels for a row.
-        counts: what became of labels and rows since the start, by name.
-        wait: for so many seconds rows wait for labels, labels for rows, and ids are known after they were closed.
-        default: the label, as JSON, of rows whose own did not come; None: they are not learned.
-        most_open, most_early: so many rows and labels wait at most.
-        delays, delayed: seconds from row to label of the last labels that were joined, and of how many since the start.
+        open, early: the numbers of rows that wait for a label, and of labels that wait for a row.
+        counts: the outcomes of labels and rows since the start, by name.
+        wait: seconds that rows wait for labels, that labels wait for rows, and that closed ids are kept.
+        default: the label, as JSON, of rows whose label does not arrive; None if they are not learned.
+        most_open, most_early: the maximum numbers of rows and labels that wait.
+        delays, delayed: seconds from row to label of the last joined labels, and their number since the start.
     """
 
     SCHEMA = """
@@ -48,7 +48,7 @@ class LabelJoins:
     def __init__(self, db: sqlite3.Connection, body_of: Callable[[int, str | None], tuple[int, bytes]]) -> None:
         self._db, self._body_of = db, body_of
         self.counts: Counter[str] = Counter()
-        self._counts: Counter[str] = Counter()  # of the transaction that is under way
+        self._counts: Counter[str] = Counter()  # of the current transaction
         self.delays: list[float] = []
         self._delays: list[float] = []
         self.delayed = 0
@@ -64,7 +64,7 @@ class LabelJoins:
     def apply(self, item: PendingEntry, n: int, now: float) -> Any:
         """Apply an item that would be entry n; return the entry that it joins, None, or False if it changes nothing.
 
-        It is said in the item, with what is to be learned because of it.
+        Sets the item's outcome, and the rows to learn because of it.
         """
         if item.kind == LEARN:
             joins = None if item.key is None else self._deduplicate_request(item, n, now)
@@ -86,8 +86,8 @@ class LabelJoins:
         return None
 
     def _close_ids(self, keys: Sequence[str], now: float) -> None:
-        """Close ids whose rows are learned with their labels now."""
-        for key in keys if self._open or self._early else ():  # often nobody waits
+        """Close ids whose rows are now learned with their labels."""
+        for key in keys if self._open or self._early else ():  # often nothing waits
             found = self._db.execute("SELECT at, state FROM ids WHERE id = ?", (key,)).fetchone()
             if found is None or found[1] not in (PENDING, EARLY):
                 continue
@@ -100,7 +100,7 @@ class LabelJoins:
                 self._early -= 1
 
     def _row(self, item: PendingEntry, n: int, now: float) -> Any:
-        """Remember a row that was predicted, or join the label that came before it."""
+        """Store a row that was predicted, or join the label that came before it."""
         found = self._db.execute("SELECT n, state FROM ids WHERE id = ?", (item.key,)).fetchone()
         if found is None:
             self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, PENDING))
@@ -108,7 +108,7 @@ class LabelJoins:
             item.outcome = "remembered"
             return None
         if found[1] != EARLY:
-            item.outcome = "known"  # the first row under an id is the one that its label is for
+            item.outcome = "known"  # the label of an id is for the first row under that id
             self._counts["row known"] += 1
             return False
         self._close(item.key, now, JOINED)
@@ -144,7 +144,7 @@ class LabelJoins:
     def _expire(self, item: PendingEntry, now: float) -> Any:
         """Close some expired ids; pending rows get the default label, if there is one.
 
-        What was closed so long ago is forgotten, and of open rows no more than `most_open` are kept, the newest.
+        Ids closed that long ago are deleted, and only the newest `most_open` pending rows are kept.
         """
         db, before = self._db, now - self.wait
         where = "WHERE state = ? AND at < ? ORDER BY at LIMIT ?"
@@ -190,7 +190,7 @@ class LabelJoins:
     def oldest_pending(self) -> float | None:
         """Return the unix time of the oldest row that waits for its label, as of the last look; None without one.
 
-        Any thread may ask; the log's thread looks about once a second.
+        Thread-safe; the log's thread updates it about once a second.
         """
         return self._oldest if self.open else None
 
@@ -204,7 +204,7 @@ class LabelJoins:
         return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 
     def remember(self) -> None:
-        """Make the counts of the transaction final: it is on disk."""
+        """Commit the counts of the transaction, which is on disk."""
         self.open, self.early = self._open, self._early
         self.counts += self._counts
         self._counts.clear()

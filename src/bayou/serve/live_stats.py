@@ -1,8 +1,8 @@
 """Live statistics of a served model: rates, losses, calibration, label delays, surprises.
 
-Nothing of it is learned from, and none of it is in the model. Numbers over time are kept for an hour, in slices of ten
-seconds. A slice exists for all time that the server was up, with or without rows; where there is none, it was down.
-Slices are cut by the monotonic clock, so that a step of the wall clock moves their labels and nothing else.
+They do not affect the model and are not stored in it. Time series are kept for an hour, in slices of ten seconds. There
+is a slice for all time that the server was up, with or without rows; where there is none, it was down. Slices follow
+the monotonic clock, so that a step of the wall clock moves their labels and nothing else.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from bayou.core.files import whole_file
 from bayou.core.printable import MAX_SHOWN_CHARACTERS, printable, shorten
 from bayou.serve.base_rate import MARGIN, MIN_ROWS, LabelSums, Sum
 
-# Time is cut into slices of so many seconds, and so many are kept.
+# Length of a time slice, and number of slices kept.
 SLICE_SECONDS, N_SLICES = 10, 360
-# Rates are those of the last whole seconds, as many as these.
+# Rates are means over this number of whole seconds.
 RATE_SECONDS = 60
 BINS = 10
 N_SURPRISES, SURPRISE_SECONDS = 8, 900.0
-# Traffic was steady before it ended if so many slices before that are known, and nearly all of them have rows.
+# Traffic was steady before it ended if at least this many slices are known before, of which this fraction has rows.
 STEADY_SLICES, STEADY_SHARE = 30, 0.95
-# Delays of labels are recent if their slice is not older than this; older ones of the hour are the usual ones.
+# Label delays are recent if their slice is not older than this; the older ones of the hour are the usual ones.
 RECENT_DELAYS = 300.0
-# Of a unit of many rows about so many are looked at for calibration and drift, and so many features for their weights.
+# Numbers of rows of a unit that are sampled for calibration and drift, and of features whose weights are sampled.
 SAMPLED_ROWS, SAMPLED_FEATURES = 128, 40
-# Features whose weights are watched, and how long a movement counts.
+# Numbers of features whose weights are tracked and shown, and seconds that a movement counts.
 MAX_TRACKED_WEIGHTS, N_MOVED, MOVE_SECONDS = 2000, 12, 300.0
-# One unit in so many is also predicted by the combination for later rows, to see whether the stream drifts.
+# One unit in this many is also predicted by the combination for later rows, to detect drift.
 LATER_SAMPLE_PERIOD = 8
 
-# The last hour and the loss curve over a restart: nothing but the page depends on them. An hour of a model of many
+# The last hour and the loss curve survive a restart; only the page depends on them. An hour of a model with many
 # classes takes a few megabytes.
 HISTORY_FILE, MAX_HISTORY_BYTES = "live.json", 64 << 20
 
@@ -50,21 +50,21 @@ _Bins = Annotated[list[Sum], msgspec.Meta(min_length=BINS, max_length=BINS)]
 
 
 class Clock(NamedTuple):
-    """The time: `monotonic` cuts and measures it, `wall` is what people call it."""
+    """Clocks: `monotonic` for measuring and slicing time, `wall` for display."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
 
 
 class TimeSlice(msgspec.Struct, omit_defaults=True):
-    """Sums over some seconds.
+    """Sums over one slice of time.
 
     Attributes:
-        index: which one: 0 is the first of this process, those before the start are negative.
-        later, gap, gap_squares: rows that the frozen model was asked for, what it lost more, and squares of that.
-        calibration: by bins of the prediction: weight, what was predicted, what came.
-        labels: for the loss of always predicting the rate.
-        delay, delays: the usual time from row to label, and of how many labels.
+        index: 0 for the first slice of this process, negative for those before its start.
+        later, gap, gap_squares: rows predicted by the frozen model, its excess loss on them, and squares of that.
+        calibration: by bins of the prediction: weight, predicted and actual positives.
+        labels: sums for the base rate loss.
+        delay, delays: the usual time from row to label, and the number of labels.
     """
 
     index: int
@@ -103,9 +103,9 @@ class LiveStats:
         self.slices: deque[TimeSlice] = deque(maxlen=N_SLICES)
         self._seconds: deque[list[int]] = deque(maxlen=RATE_SECONDS + 1)  # second, rows learned, rows predicted
         self._last_row: float | None = None
-        self._surprises: dict[int, list[dict[str, Any]]] = {}  # by slice, the greatest first
+        self._surprises: dict[int, list[dict[str, Any]]] = {}  # by slice, largest first
         self.counts: Counter[str] = Counter()
-        self._curve: list[tuple[int, float]] = []  # examples, mean loss up to there
+        self._curve: list[tuple[int, float]] = []  # (examples, mean loss so far)
         self._next_point = 1.0
         self._watched: dict[int, None] = {}
         self._weights: deque[tuple[float, dict[int, float]]] = deque(maxlen=int(MOVE_SECONDS / 5) + 2)
@@ -114,7 +114,7 @@ class LiveStats:
         self._units = 0
 
     def _now(self) -> TimeSlice:
-        """Return the current slice; slices that passed without rows are added empty. Under the lock."""
+        """Return the current slice, after adding empty ones for time without rows. Needs the lock."""
         index = int((self.clock.monotonic() - self._began) // SLICE_SECONDS)
         last = self.slices[-1].index if self.slices else -1
         first = max(0 if last < 0 else last + 1, index - N_SLICES + 1)
@@ -122,7 +122,7 @@ class LiveStats:
         return self.slices[-1]
 
     def _count(self, learned: int, predicted: int) -> None:
-        """Count rows for the rates. Under the lock."""
+        """Count rows for the rates. Needs the lock."""
         self._last_row = self.clock.monotonic()
         second = int(self._last_row)
         if not self._seconds or self._seconds[-1][0] != second:
@@ -179,7 +179,7 @@ class LiveStats:
             del self._watched[next(iter(self._watched))]
 
     def joined(self, delays: Sequence[float]) -> None:
-        """Count joined labels by the seconds that they came after their rows."""
+        """Count joined labels, given the seconds that each arrived after its row."""
         if delays:
             with self._lock:
                 now = self._now()
@@ -233,13 +233,13 @@ class LiveStats:
     # --- history ------------------------------------------------------------------------------------------------------
 
     def history(self) -> History:
-        """Return what a restart should keep: the slices that are over, and the curve."""
+        """Return the statistics to keep over a restart: the complete slices, and the curve."""
         with self._lock:
             self._now()
             return History(self._wall(0), list(self.slices)[:-1], list(self._curve))
 
     def restore(self, history: History, examples: int) -> None:
-        """Continue from what was kept; the curve ends at `examples`, what the model has learned."""
+        """Continue from a stored history; the curve is cut at `examples`, the number that the model has learned."""
         with self._lock:
             moved = round((history.began - self._wall(0)) / SLICE_SECONDS)
             first = self._now().index - N_SLICES + 1
@@ -255,10 +255,10 @@ class LiveStats:
         """Return when a slice began, by the wall clock as it is now."""
         return self.clock.wall() - self.clock.monotonic() + self._began + index * SLICE_SECONDS
 
-    # --- telling ------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def live_status(self) -> dict[str, Any]:
-        """Return all statistics for JSON. The current slice counts in means, not in the hour nor in rates."""
+        """Return all statistics for JSON. The current slice counts in means, but not in the hour or in rates."""
         with self._lock:
             running = self._now()
             slices = [part for part in self.slices if part.index > running.index - N_SLICES]
@@ -290,7 +290,7 @@ class LiveStats:
         }
 
     def _rates(self) -> tuple[float, float]:
-        """Return rows learned and predicted per second over the last minute, or since the start. Under the lock."""
+        """Return rows learned and predicted per second over the last minute, or since the start. Needs the lock."""
         now = self.clock.monotonic()
         seconds = min(max(int(now) - int(self._began), 1), RATE_SECONDS)
         counts = [part for part in self._seconds if int(now) - RATE_SECONDS <= part[0] < int(now)]
@@ -402,7 +402,7 @@ def _thinned(points: list[tuple[int, float]], most: int = 200) -> list[tuple[int
 
 
 def save_history(folder: Path, history: History) -> None:
-    """Write the history whole, for this user alone. It is not flushed: a power cut may cost it, and nothing else."""
+    """Write the history atomically, readable by this user only. It is not flushed: a power cut may lose it."""
     path = folder / HISTORY_FILE
     data = msgspec.json.encode(history)
     with whole_file(path, flush=False) as temporary:
@@ -411,7 +411,7 @@ def save_history(folder: Path, history: History) -> None:
 
 
 def load_history(folder: Path) -> tuple[History | None, str]:
-    """Return what was kept, if anything was, and a sentence if it cannot be used."""
+    """Return the stored history, if there is one, and a sentence if it cannot be used."""
     path = folder / HISTORY_FILE
     try:
         if path.stat().st_size > MAX_HISTORY_BYTES:

@@ -1,23 +1,23 @@
 """The log: everything that changes a model, in order, on disk before any response.
 
-An SQLite database (WAL, synchronous=FULL). One thread writes, whatever has queued up in one transaction. Entries are
-numbered from 1 without gaps, and carry a checksum. `unit` says which of them were learned as one batch, so that whoever
-reads the log learns in the same batches, and a model made from it has the same bits.
+An SQLite database (WAL, synchronous=FULL). One thread writes all queued entries in one transaction. Entries are
+numbered from 1 without gaps, and carry a checksum. `unit` identifies those that were learned as one batch, so that a
+replay learns the same batches and produces a bit-identical model.
 
     learn   rows with labels, as they were sent
-    row     a row that was predicted under an id, whose label is to come
+    row     a row that was predicted under an id, whose label comes later
     label   the label for an id
-    expire  rows whose label did not come in time, and the label that they were given
+    expire  rows whose label did not arrive in time, and the default label that they got
 
-Which row a label joins is decided here (`ids`), in the transaction that logs it, and is part of the entry. Long bodies
-are compressed (zstd): a log is kept for as long as its model, and takes a quarter of the room.
+Which row a label joins is decided by `LabelJoins`, in the transaction that logs it, and is part of the entry. Long
+bodies are compressed (zstd): a log is kept as long as its model, and takes a quarter of the space.
 
-SQLite cuts off, without a word, whatever stands behind a damaged place of its write-ahead log. So after each commit the
-number that was reached is put into a small file beside it, `head`, which no commit waits for: a log that ends before
-that number was damaged, and that is said.
+SQLite silently drops everything after a damaged place of its write-ahead log. So after each commit the number of the
+last entry is written to a small file, `head`, without waiting for the disk: a log that ends before that number is
+reported as damaged.
 
-`meta` has the version of the schema, when the log began, and by which versions and kind of processor its entries were
-learned (`writers`): the same log gives the same bytes where those are the same.
+`meta` holds the version of the schema, the start of the log, and the versions and kind of processor that learned its
+entries (`writers`): where those are the same, the same log gives the same bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from bayou.serve.clock import SteadyClock
 from bayou.serve.label_joins import EXPIRE, ROW, LabelJoins
 from bayou.sources.formats.registry import code_of
 
-# How a body is written, by its format's code.
+# Codes of the formats of bodies.
 JSON, VW, SVMLIGHT, ARROW = (code_of(name) for name in ("jsonl", "vw", "svmlight", "arrow"))
 
 _SCHEMA = """
@@ -52,9 +52,9 @@ CREATE TABLE log (
 );
 """
 _VERSION = "2"
-# Long bodies are written quicker in larger pages, single labels in smaller ones.
+# Page size in bytes: long bodies are written faster in larger pages, single labels in smaller ones.
 _PAGE = 16384
-# A body of so many bytes is compressed; its form is then larger by PACKED, and its length stands before it.
+# Bodies of at least _LONG bytes are compressed; their form is then larger by _PACKED, and their length precedes them.
 _LONG, _PACKED, _LENGTH = 4 * _PAGE, 16, struct.Struct("<q")
 _COLUMNS = "n, unit, at, kind, form, key, body, joins, sum"
 _INSERT = f"INSERT INTO log ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -67,18 +67,19 @@ class BadLog(BadModel):
 
 
 class LogWriteError(Exception):
-    """Nothing was logged: the disk is full, or the system refuses the write."""
+    """The log could not be written: the disk is full, or the system refuses the write."""
 
 
 @dataclass(slots=True)
 class PendingEntry:
-    """An entry to be logged, and its outcome.
+    """Entry to be logged, and its outcome.
 
     Attributes:
-        outcome: of a label or a row, one of `ids.OUTCOMES`; of rows to learn "" or "duplicate".
-        n: its number in the log; of a duplicate that of the first; 0 if there is none.
-        learns: rows to learn because of it, each with its label: (form, row, label).
-        settles: of rows to learn, the ids that some have: who waits under one of them has its label now.
+        outcome: for a label one of `label_joins.OUTCOMES`; for a row "remembered", "known" or "joined"; for rows to
+            learn "" or "duplicate".
+        n: its number in the log; for a duplicate that of the first; 0 if there is none.
+        rows_to_learn: rows to learn because of it, each with its label: (form, row, label).
+        labeled_ids: for rows to learn, the ids that some have, which no longer wait for labels.
     """
 
     kind: int
@@ -92,7 +93,7 @@ class PendingEntry:
 
 
 class LogEntry(NamedTuple):
-    """A row of the log's table."""
+    """Row of the log's table."""
 
     n: int
     unit: int
@@ -122,7 +123,7 @@ def _unpacked(form: int, body: bytes) -> tuple[int, bytes]:
 
 @lru_cache(1)
 def _zstd() -> Any:
-    """The quickest of its levels; none is asked for by a log of short bodies."""
+    """Return the codec at its fastest level; imported only for long bodies."""
     import pyarrow as pa
 
     return pa.Codec("zstd", 1)
@@ -131,18 +132,18 @@ def _zstd() -> Any:
 def _checksum(n: int, unit: int, at: float, kind: int, form: int, key: str | None, body: bytes, joins: Any) -> int:
     about = _ABOUT.pack(n, unit, at, kind, form, -1 if joins is None else joins)
     total = xxhash.xxh3_64(about + (b"" if key is None else b"\0" + key.encode("utf-8", "surrogatepass")) + b"\0")
-    total.update(body)  # which may be long: nothing is copied
-    return total.intdigest() - (1 << 63)  # SQLite's numbers have a sign
+    total.update(body)  # bodies may be long, so they are not copied
+    return total.intdigest() - (1 << 63)  # SQLite's integers are signed
 
 
 class Log:
-    """The log of one model, and the ids that wait for a label. One thread writes; any may read from one of its own.
+    """Log of one model, with its label joins. One thread writes; other threads read through a `Log` of their own.
 
     Attributes:
         path: the database.
         last, unit: the number of the last entry and of its unit; 0 if there is none.
         clock: the time that entries are stamped with.
-        writers: who wrote the log (`bayou.serve.writers`): the first entry of each, and its note, oldest first.
+        writers: the writers of the log (`bayou.serve.writers`): the first entry and the note of each, oldest first.
     """
 
     def __init__(self, folder: Path, *, write: bool = True) -> None:
@@ -151,7 +152,7 @@ class Log:
         if fresh and not write:
             raise BadLog(f"{folder}: there is no log here; `bayou serve --data` makes one.")
         with self._said():
-            if fresh:  # SQLite gives the files beside it the same mode
+            if fresh:  # SQLite gives its other files the same mode
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = self._connect()
             if fresh:
@@ -165,7 +166,7 @@ class Log:
         self.last, self.unit = last[0], last[1]
         self._at, self.clock = 0.0, SteadyClock(last[2])
         self._unsigned: dict[str, str] | None = None
-        self._pending: dict[int, LogEntry] = {}  # what the transaction that is under way will write
+        self._pending: dict[int, LogEntry] = {}  # entries of the current transaction
         self._check_head()
         with self._said():
             self.ids = LabelJoins(self._db, self._body_of) if write else None
@@ -185,7 +186,7 @@ class Log:
         place = f"{self.path.absolute().as_uri()}?mode={mode}"
         db = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=60.0)
         if self._writes:
-            db.execute(f"PRAGMA page_size={_PAGE}")  # of a new database
+            db.execute(f"PRAGMA page_size={_PAGE}")  # for a new database
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA cache_size=-16000")
@@ -194,7 +195,7 @@ class Log:
     def _is_immutable(self) -> bool:
         """Return whether SQLite cannot write beside this log: an archive, a read-only mount, another user's folder.
 
-        It is then read without the write-ahead log, so one that holds entries is refused rather than left out.
+        Such a log is read without its write-ahead log, so it is refused if that holds entries.
         """
         folder, wal = self.path.parent, self._paths[1]
         if os.access(folder, os.W_OK) or (wal.exists() and self.path.with_name(f"{self.path.name}-shm").exists()):
@@ -232,7 +233,7 @@ class Log:
     def _noted_writers(self) -> list[tuple[int, dict[str, str]]]:
         try:
             return [(int(first), dict(writer)) for first, writer in json.loads(self.meta("writers") or "[]")]
-        except (ValueError, TypeError):  # it only explains differences
+        except (ValueError, TypeError):  # the notes only explain differences
             return []
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ class Log:
         return is_other
 
     def commit(self, units: Iterable[Sequence[PendingEntry]], at: float | None = None) -> None:
-        """Log all items that change anything and set their outcomes: all or nothing (`LogWriteError`)."""
+        """Log all items that change anything and set their outcomes; raise LogWriteError and log none if that fails."""
         assert self.ids is not None
         now = self._at = max(self._at, self.clock() if at is None else at)
         last, unit, lines = self.last, self.unit, self._pending
@@ -267,7 +268,7 @@ class Log:
         if writers is not self.writers:
             self.writers, self._unsigned = writers, None
         if self._head is not None and lines:
-            with contextlib.suppress(OSError):  # it only tells of damage
+            with contextlib.suppress(OSError):  # the head only helps to detect damage
                 os.pwrite(self._head, _HEAD.pack(last, unit, lines[last].sum + (1 << 63)), 0)
         lines.clear()
 
@@ -294,7 +295,7 @@ class Log:
             return self.ids is not None and self.ids.due(now)
 
     def try_write(self, n_bytes: int) -> None:
-        """Write so many bytes and remove them again; raise NoRoom if the disk does not take them."""
+        """Write `n_bytes` bytes and remove them again; raise LogWriteError if the disk does not take them."""
         with self._said():
             self.put_meta("try", "0" * n_bytes)
             self._db.execute("DELETE FROM meta WHERE name = 'try'")
@@ -307,7 +308,7 @@ class Log:
                     return True
             except FileNotFoundError:
                 return True
-            except OSError:  # it cannot be told
+            except OSError:  # unknown
                 return False
         return False
 
@@ -343,7 +344,7 @@ class Log:
             after = found[-1][0]
 
     def rows_learned_by(self, entry: LogEntry) -> Sequence[tuple[int, bytes, bytes]]:
-        """Return the rows that an entry learned besides its own: (form, row, label)."""
+        """Return the rows that are learned because an entry joins another one or expires rows: (form, row, label)."""
         if entry.kind == EXPIRE:
             label, _, numbers = entry.body.partition(b"\n")
             return [(*self._body_of(int(n)), label) for n in numbers.split(b",")]
@@ -353,7 +354,7 @@ class Log:
         return [(entry.form, entry.body, other) if entry.kind == ROW else (form, other, entry.body)]
 
     def _body_of(self, n: int, key: str | None = None) -> tuple[int, bytes]:
-        """Return form and body of entry n; raise BadLog if it is not whole, or is not one under this id."""
+        """Return form and body of entry n; raise BadLog if it is damaged or has another id."""
         found = self._pending.get(n)
         if found is None:
             found = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (n,)).fetchone()
@@ -369,7 +370,7 @@ class Log:
         )
 
     def _check_head(self) -> None:
-        """Compare where the log ends with where it is known to have ended."""
+        """Compare the last entry with the number in the head file, to detect a truncated log."""
         with contextlib.suppress(FileNotFoundError):
             data = self._head_path.read_bytes()
             if len(data) != _HEAD.size:
@@ -411,6 +412,6 @@ def _file_id(path: Path) -> tuple[int, int]:
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    """Return whether the system is at fault, and not the database."""
+    """Return whether an error is the system's (such as a full disk), and not the database's."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)

@@ -1,4 +1,4 @@
-"""The thread that writes the log: all that is queued goes into one transaction, without a timer."""
+"""Thread that writes the log: everything queued goes into one transaction, without a timer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bayou.serve.log import JSON, BadLog, Log, LogWriteError, PendingEntry
 from bayou.serve.model_requests import LearningUnit
 from bayou.serve.telemetry import Times
 
-# Entries of one transaction, at most.
+# Maximum number of entries of a transaction.
 MAX_TRANSACTION_ENTRIES = 4096
-# How often ids are looked at whose time is over, and the state of the log, in seconds.
+# Seconds between two checks for expired ids and of the state of the log.
 EXPIRY_CHECK_SECONDS = 1.0
-# While the disk is full, as many bytes are tried as could not be written, within these bounds.
+# While the disk is full, writes are tried with as many bytes as failed, within these bounds.
 MIN_TRIED, MAX_TRIED = 1 << 16, 1 << 20
 GONE = (
     "the log was removed, moved or replaced while the server ran, so that nothing more is learned or remembered; "
@@ -26,15 +26,15 @@ GONE = (
 
 
 class LogWriter(threading.Thread):
-    """Writes units to the log, in order, and hands them on once they are on disk.
+    """Writer of units to the log, in order, which passes them on once they are on disk.
 
-    What cannot be written is handed on with the reason. A full disk may have room again: what comes next is tried, and
-    while nothing comes a small write each second. After any other failure, or once the log is not where it was, the log
-    is broken, and nothing is written any more.
+    Units that cannot be written are passed on with the reason. A full disk may have space again: the next units are
+    tried, and while there are none, a small write each second. After any other failure, or once the log was moved, the
+    log is broken, and nothing more is written.
 
     Attributes:
-        commits: how many transactions were written.
-        no_room: a sentence why the last write failed, if none has succeeded since and others may; else "".
+        commits: the number of transactions written.
+        no_room: why the last write failed, if none has succeeded since but later ones may; else "".
         broken: why nothing can be written any more; else "".
         on_error: called with an unexpected error, which breaks the log.
         on_look: called about once a second, and when the state of the log has changed.
@@ -61,7 +61,7 @@ class LogWriter(threading.Thread):
             self._ready.notify()
 
     def end(self) -> None:
-        """Write what is left, and stop."""
+        """Write what is queued, then stop."""
         with self._ready:
             self._stop_requested = True
             self._ready.notify()

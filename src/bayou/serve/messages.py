@@ -1,7 +1,7 @@
-"""What the server says to whoever operates it: sentences for people, or one JSON object per line for machines.
+"""Messages of the server to its operator: sentences for people, or one JSON object per line for machines.
 
-Refused requests are said, too, but only some each second: clients must not be able to fill a disk, and a pipe that
-nobody reads must not hold up a request. The rest is counted, and the count is said.
+Refused requests are reported, too, but only some each second: clients must not be able to fill a disk, and a pipe that
+is not read must not delay a request. The rest is counted, and the count is reported.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 from bayou.core.printable import printable
 
 INFO, WARNING, ERROR = "info", "warning", "error"
-# So many refusals are said each second, of each status.
+# Maximum number of refused requests reported per second and status.
 MAX_REFUSALS_PER_SECOND = 10
-# Refusals that wait to be written, at most.
+# Maximum number of refusals that wait to be written.
 MAX_BACKLOG = 1000
-# A sentence can quote what a client sent; so many characters of it are said.
+# Maximum number of characters of a sentence, which can quote what a client sent.
 MAX_SENTENCE = 300
 
 
@@ -41,7 +41,7 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {"text": _as_text, "json":
 
 
 class Messages:
-    """The one place through which a server says something.
+    """Message log of a server.
 
     Args:
         write: called with each line, by one thread at a time.
@@ -59,7 +59,7 @@ class Messages:
         self._write, self._format, self._on_error, self._clock = write, FORMATS[log_format], on_error, clock
         self._lock = threading.Lock()
         self._second = 0
-        self._said: Counter[int] = Counter()  # refusals of this second, by status
+        self._said: Counter[int] = Counter()  # refused requests of this second, by status
         self._suppressed: Counter[int] = Counter()
         self._backlog: queue.Queue[dict[str, Any] | None] = queue.Queue(MAX_BACKLOG)
         self._writer: threading.Thread | None = None
@@ -73,7 +73,7 @@ class Messages:
         request_id: str | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """Say something now. With `error`, its traceback follows."""
+        """Write a message now. With `error`, its traceback follows."""
         self._write_record(self._record(text, level, error, model=model, request_id=request_id))
 
     def refused(
@@ -86,7 +86,7 @@ class Messages:
         model: str | None = None,
         request_id: str | None = None,
     ) -> None:
-        """Say that a request was refused, soon, unless many of this status were said this second. Never waits."""
+        """Report a refused request soon, unless many of this status were reported this second. Never blocks."""
         self.tick()
         self._said[status] += 1
         if self._said[status] > MAX_REFUSALS_PER_SECOND:
@@ -101,7 +101,7 @@ class Messages:
         self._later(self._record(text, level, error, model=model or None, request_id=request_id, **about), status)
 
     def tick(self) -> None:
-        """Say how many refusals of past seconds were not said. For the thread that refuses, now and then."""
+        """Report how many refusals of past seconds were suppressed. For the thread that calls `refused`."""
         second = int(self._clock())
         if second != self._second:
             self._second = second
@@ -110,7 +110,7 @@ class Messages:
                 self._later(record, record["status"], record["suppressed"])
 
     def close(self) -> None:
-        """Write what waits, unless that takes longer than a second or two."""
+        """Write the waiting messages, unless that takes longer than a second or two."""
         if self._writer is None:
             return
         with contextlib.suppress(queue.Full):
@@ -122,7 +122,7 @@ class Messages:
 
     @contextlib.contextmanager
     def uncaught(self) -> Iterator[None]:
-        """Have warnings, and errors that end a thread, said here instead of being printed. For a process of its own."""
+        """Redirect warnings, and errors that end a thread, to these messages. Affects the whole process."""
         before = threading.excepthook, warnings.showwarning
 
         def of_thread(args: threading.ExceptHookArgs) -> None:
@@ -141,7 +141,7 @@ class Messages:
 
     @contextlib.contextmanager
     def logged(self, logger: str) -> Iterator[None]:
-        """Have errors that a library logs said here."""
+        """Redirect the errors that a library logs to these messages."""
         handler = logging.Handler(logging.ERROR)
         handler.emit = lambda record: self.say(  # type: ignore[method-assign]
             record.getMessage().strip(), level=ERROR, error=record.exc_info[1] if record.exc_info else None
@@ -166,7 +166,7 @@ class Messages:
         return record
 
     def _counts(self) -> list[dict[str, Any]]:
-        """Take the counts of what was not said, as messages."""
+        """Return the counts of suppressed messages as records, and reset them."""
         suppressed, self._suppressed = self._suppressed, Counter()
         return [
             self._record(
@@ -185,7 +185,7 @@ class Messages:
                 self._write(line)
 
     def _later(self, record: dict[str, Any], status: int, count: int = 1) -> None:
-        """Have a record written by another thread, or counted if that one is far behind."""
+        """Pass a record to the writer thread, or count it if that thread is far behind."""
         if self._writer is None:
             self._writer = threading.Thread(target=self._write_backlog, name="bayou-messages", daemon=True)
             self._writer.start()

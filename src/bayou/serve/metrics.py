@@ -1,4 +1,4 @@
-"""Prometheus metrics, made at each scrape from counts that are kept anyway."""
+"""Prometheus metrics, computed at each scrape from existing counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
 
 
 class _View(NamedTuple):
-    """A model at the time of a scrape. `ids` is None for a replica, which joins no labels."""
+    """State of a model at the time of a scrape. `ids` is None for a replica, which joins no labels."""
 
     served: ModelService
     owner: Owner
@@ -33,7 +33,7 @@ class _View(NamedTuple):
 
 
 class _Metric(NamedTuple):
-    """A metric with a value for each model; with `label` a value for each of that label's. None: it has none now."""
+    """Metric with a value per model, or one per value of `label`; None if it has no value now."""
 
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
     name: str
@@ -112,7 +112,7 @@ _TIMES = {
 
 
 def _build() -> dict[str, str]:
-    """Return what bayou runs on. The processor is the one that kernels are compiled for."""
+    """Return versions and processor of this process. The processor is the one that kernels are compiled for."""
     return {
         "version": bayou.__version__,
         "python": platform.python_version(),
@@ -185,5 +185,5 @@ class Metrics:
         GCCollector(registry=self._registry)
 
     def text(self) -> tuple[bytes, str]:
-        """Return the text, and what it is written in."""
+        """Return the text of the metrics, and its content type."""
         return generate_latest(self._registry), CONTENT_TYPE_LATEST

@@ -17,21 +17,21 @@ PREDICT, LEARN, LABEL = range(3)
 
 
 class ModelRequest:
-    """One request to a model.
+    """Request to a model.
 
     Attributes:
-        lines: its rows, as they were sent; of an Arrow stream one line. Of labels, each as JSON with its weight.
-        single: whether it is a row by itself, and no list of them.
-        key: of rows to learn, the request's id; known: the ids that some of them have.
-        ids: under which rows are remembered, or whose labels these are.
-        level: of intervals.
-        read: the rows, where another thread has read them: of a long request.
-        answer: what will be said, where that is known before it can be.
-        submitted: when it was handed to the owner, by `time.perf_counter`.
+        lines: its rows, as they were sent; an Arrow stream is one line. Labels are each JSON with a weight.
+        single: whether it is a single row and not a list.
+        key: for rows to learn, the request's id; row_ids: the ids that some of the rows have.
+        ids: the ids under which rows are stored, or to which labels belong.
+        level: the level of intervals.
+        read: the parsed rows of a long request, which another thread has read.
+        answer: the response, if it is known before it can be sent.
+        submitted: when it was submitted to the owner, by `time.perf_counter`.
     """
 
     submitted = 0.0
-    # Most requests say none of these, and there are many.
+    # Class attributes as defaults: most requests set none of these, and there are many requests.
     key: str | None = None
     row_ids: Sequence[str] = ()
     ids: Sequence[str | None] | None = None
@@ -50,11 +50,11 @@ class LearningUnit:
     """Requests that are logged and learned as one batch: labeled rows, or late labels and rows to remember.
 
     Attributes:
-        items: what is to be logged, in order; of several requests without an id rows to learn are one item.
-        works: each with its items.
-        read: the rows to learn, where they are known before.
+        items: the entries to log, in order; rows to learn of all requests without an id are one item.
+        requests: the requests, each with its items.
+        read: the rows to learn, if they are known before logging.
         failed: why nothing of it was logged.
-        queued: when the log's thread was given it, by `time.perf_counter`.
+        queued: when it was passed to the log's thread, by `time.perf_counter`.
     """
 
     items: list[PendingEntry]

@@ -11,9 +11,9 @@ from bayou.serve.label_joins import OUTCOMES
 from bayou.serve.request_bodies import MAX_ID_BYTES
 from bayou.sources.formats.registry import with_bodies
 
-# How many features are told at once, at most.
+# Maximum number of features in a response.
 MAX_FEATURES = 100_000
-# Of intervals: learners count in float32, where what is closer to 0 or 1 may be 0 or 1.
+# Bounds of the level of intervals: learners use float32, where a level closer to 0 or 1 may round to it.
 MIN_LEVEL, MAX_LEVEL = 1e-6, 1 - 1e-6
 
 _VALUE = {"type": ["number", "string", "boolean", "null", "object"]}  # an object's values are named a.b
@@ -53,7 +53,7 @@ _PREDICTED = {
 }
 _PREDICTIONS = {"type": "array", "items": _object(_PREDICTED, optional=_PREDICTED)}
 _DUPLICATE = {"type": "boolean", "description": "a request with this id was learned before"}
-# A row by itself, or several.
+# A single row, or several.
 _ANSWER = {
     "oneOf": [
         _object({**_PREDICTED, "version": _VERSION}, optional=_PREDICTED),
@@ -150,7 +150,7 @@ def _json(schema: dict[str, Any] | None, kind: str = "application/json") -> dict
 
 
 def _open(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an operation that needs no token, and says no in the words in which it says yes."""
+    """Return an operation that needs no token, and whose responses 200 and 503 have the same schema."""
     responses = {"200": {"description": "yes", **_json(answer)}, "503": {"description": "no", **_json(answer)}}
     return {"get": {"summary": summary, "security": [], "responses": responses}}
 

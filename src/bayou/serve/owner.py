@@ -1,11 +1,12 @@
-"""The thread that owns a model: predictions, learning and copies happen here and nowhere else, one after another.
+"""Owner thread of a model: predictions, learning and snapshots happen only here, one after another.
 
     request ──▶ incoming ──▶ read, checked ──▶ predicted ──────────────────────────▶ answer
                                   └──▶ log (`log_writer`) ──▶ committed ──▶ learned ──▶ answer
 
-What has queued up meanwhile is done as one batch. Rows are read and checked before they are logged, logged before they
-are learned, and learned before anybody is told, in the order of the log: so a prediction knows everything that was
-acknowledged before it was asked, and waits for no disk. Long work is done in pieces, with predictions between them.
+Queued requests are processed as one batch. Rows are read and checked before they are logged, logged before they are
+learned, and learned before they are acknowledged, in the order of the log: so a prediction reflects everything that was
+acknowledged before it was requested, and never waits for the disk. Long work is split into chunks, with predictions
+between them.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from bayou.serve.served_model import CHUNK_ROWS, ServedModel, losses_of, pieces
 from bayou.serve.snapshot_queue import Snapshot, SnapshotQueue
 from bayou.serve.telemetry import Times
 
-# Weights are looked at so often, in seconds, for the live page.
+# Seconds between two samples of the weights for the live page.
 WEIGHT_SAMPLE_SECONDS = 5.0
 
 
 class Owner(threading.Thread):
-    """The thread of one model.
+    """Owner thread of one model.
 
     Attributes:
-        model: what it owns.
-        live: what is watched of it.
-        broken: why nothing works any more, if that is so.
+        model: the model that it owns.
+        live: the live statistics of the model.
+        broken: why the thread can do nothing more, if that is so.
         on_error: called with an unexpected error, which ends the thread.
     """
 
@@ -61,7 +62,7 @@ class Owner(threading.Thread):
         self._long: deque[Iterator[None]] = deque()
         self._copies = SnapshotQueue()
         self._responses: list[tuple[asyncio.Future[bytes], bytes | Exception]] = []
-        self.waiting: set[asyncio.Future[Any]] = set()  # of the loop's thread
+        self.waiting: set[asyncio.Future[Any]] = set()  # used in the loop's thread only
         self._asleep, self._wakeup = False, threading.Lock()
         self._wakeup.acquire()
         self._stop_requested = False
@@ -73,7 +74,7 @@ class Owner(threading.Thread):
     # --- for other threads --------------------------------------------------------------------------------------------
 
     def submit(self, work: ModelRequest, pool: Executor | None = None, read: Callable[[], None] | None = None) -> None:
-        """Queue a request; its future gets the response. In the loop's thread. With a pool, `read` runs there first."""
+        """Queue a request, whose future gets the response. For the loop's thread. `read` runs first, in the pool."""
         self.waiting.add(work.future)
         work.submitted = time.perf_counter()
         if pool is None or read is None:
@@ -83,7 +84,7 @@ class Owner(threading.Thread):
             pool.submit(self._read, work, read)
 
     def _read(self, work: ModelRequest, read: Callable[[], None]) -> None:
-        """Read a request in the pool's thread; one that cannot be read never reaches the model."""
+        """Read a request in the pool's thread; one that cannot be read is refused there."""
         try:
             read()
         except Exception as error:
@@ -93,18 +94,18 @@ class Owner(threading.Thread):
         self._wake()
 
     def copy(self) -> Future[Snapshot]:
-        """Return a copy of what the model is by then, in a moment, with its version."""
+        """Return a future snapshot of the model, with its version."""
         future = self._copies.ask()
         self._wake()
         return future
 
     def end(self) -> None:
-        """Do all that is under way, and stop."""
+        """Finish all queued work, then stop."""
         self._stop_requested = True
         self._wake()
 
     def replace(self, model: ServedModel) -> None:
-        """Predict with another model from now on; for a replica."""
+        """Replace the model; for replicas."""
         self.model = model
 
     def _on_committed(self, committed: Sequence[LearningUnit]) -> None:
@@ -114,7 +115,7 @@ class Owner(threading.Thread):
     def _wake(self) -> None:
         if self._asleep:
             self._asleep = False
-            with contextlib.suppress(RuntimeError):  # somebody else has rung
+            with contextlib.suppress(RuntimeError):  # another thread has released it
                 self._wakeup.release()
 
     def _break(self, why: str) -> None:
@@ -200,7 +201,7 @@ class Owner(threading.Thread):
     # --- what comes in ------------------------------------------------------------------------------------------------
 
     def _take_requests(self, requests: Sequence[ModelRequest]) -> None:
-        """Concurrent requests have no order among them: predictions first, then rows with labels, then labels."""
+        """Process concurrent requests, which have no order: predictions first, then rows with labels, then labels."""
         kinds: tuple[list[ModelRequest], ...] = ([], [], [])
         for work in requests:
             kinds[work.kind].append(work)
@@ -224,7 +225,7 @@ class Owner(threading.Thread):
         if not read.bad:
             return requests, read
         good = self._split_valid(requests, read.bad)
-        # Again, so that nothing of the others (their names, say) is left in it.
+        # Read again, so that nothing of the refused requests (such as feature names) remains.
         return self._readable(good, learns) if good else ([], None)
 
     def _refused(self, work: ModelRequest, bad: dict[int, str]) -> bool:
@@ -344,7 +345,7 @@ class Owner(threading.Thread):
                     self._watch(piece, predictions, losses, part, lines, done)
                     done += len(piece)
                     yield
-            except BadInput as error:  # the learner refuses the unit whole, and will do so again when the log is read
+            except BadInput as error:  # the learner rejects the whole unit, as it will on replay
                 for work, _ in unit.requests:
                     self._set_response(work, RequestError(422, str(error)))
                 self.model.version = max(self.model.version, version)
@@ -419,7 +420,7 @@ class Owner(threading.Thread):
                 {**predictions[0], "version": version} if work.single else {"labels": predictions, "version": version}
             )
             self._set_response(work, responses.encode(said))
-        else:  # a request that was learned before
+        else:  # a duplicate request
             self._set_response(work, responses.duplicate(version))
 
     # --- long work ----------------------------------------------------------------------------------------------------

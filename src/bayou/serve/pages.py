@@ -1,4 +1,4 @@
-"""The pages that a browser gets: the live page, and one to try requests. They load nothing but themselves."""
+"""Web pages: the live page, and one to try requests. They load nothing from other sites."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayou.serve.openapi import description
 
 
 class Page(NamedTuple):
-    """A page and its headers."""
+    """Page with its headers."""
 
     text: bytes
     head: list[tuple[bytes, bytes]]

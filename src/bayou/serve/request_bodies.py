@@ -15,21 +15,21 @@ from bayou.serve.responses import RequestError
 from bayou.sources.formats.registry import with_bodies
 
 TYPES = {kind: body.code for body in with_bodies() for kind in (*body.media_types, *body.other_types)}
-# Of JSON those that have a value in each line.
+# JSON content types with a value in each line.
 _LINES = {kind for kind, code in TYPES.items() if code == JSON} - {"application/json"}
 # Content types of clients that set none.
 _ANY = {"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"}
 MAX_ID_BYTES = 256
-# A body longer than this is read by another thread.
+# Bodies longer than this are read by another thread.
 LONG_BODY_BYTES = 64 << 10
 
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Unfinished:
-    """The bytes of all requests together that are not answered yet, and how many there may be.
+    """Count of the bytes of all requests in progress, with a limit.
 
-    Each request's own stand in its scope. Bodies of at most `LONG_BODY_BYTES` bytes are not counted.
+    The bytes of a request are stored in its scope. Bodies of at most `LONG_BODY_BYTES` bytes are not counted.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -37,7 +37,7 @@ class Unfinished:
         self._lock = threading.Lock()
 
     def add(self, scope: Any, n_bytes: int) -> None:
-        """Count bytes of a request that is not answered; raise RequestError if there are too many."""
+        """Count bytes of a request in progress; raise RequestError if there are too many in total."""
         with self._lock:
             counted = scope.get("unfinished", 0)
             if counted is None:  # answered
@@ -52,7 +52,7 @@ class Unfinished:
             scope["unfinished"] = counted + n_bytes
 
     def release(self, scope: Any) -> None:
-        """Count a request no longer: it is answered, or never will be."""
+        """Remove the bytes of a request that was answered, or never will be."""
         with self._lock:
             self.n_bytes -= scope.get("unfinished") or 0
             scope["unfinished"] = None
@@ -63,7 +63,7 @@ class _Id(msgspec.Struct):
 
 
 class LateLabel(msgspec.Struct):
-    """A label that arrives after its row."""
+    """Label that arrives after its row."""
 
     id: str | int
     label: msgspec.Raw
@@ -111,7 +111,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
-    """Return the rows of a body, one in each line, and whether it is a single row and no list."""
+    """Return the rows of a body, one per line, and whether it is a single row and not a list."""
     if form == ARROW:
         return [body], False
     if form == JSON and not lines:
@@ -154,7 +154,7 @@ def _counted(rows: list[bytes], most: int) -> list[bytes]:
 
 
 def ids_to_remember(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
-    """Return the ids under which rows are to be remembered; None if there are none."""
+    """Return the ids under which rows are to be stored; None if there are none."""
     if given is not None:
         if len(lines) != 1:
             raise RequestError(422, "?id= is for one row; give each of several rows a field `id`.")
@@ -190,7 +190,7 @@ def _keys_in(lines: Sequence[bytes]) -> Iterator[Any]:
             try:
                 key = _id_of.decode(line).id
             except (msgspec.DecodeError, ValueError, RecursionError):
-                row = _by_python(line)  # None: it is no row, and will be refused as such
+                row = _by_python(line)  # None if it is not a row, and will be refused as such
                 key = row.get("id") if isinstance(row, dict) else None
         yield key
 
@@ -210,7 +210,7 @@ def checked_id(key: Any) -> str:
 
 
 def labels_of(body: bytes, most: int) -> tuple[list[LateLabel], bool]:
-    """Return late labels, and whether it was a single one and no list."""
+    """Return late labels, and whether the body is a single one and not a list."""
     text = body.strip()
     single = not text.startswith(b"[")
     try:

@@ -17,21 +17,21 @@ from bayou.outputs.text import json_objects
 encode = msgspec.json.Encoder().encode
 Head = Sequence[tuple[bytes, bytes]]
 JSON_HEAD: Head = ((b"content-type", b"application/json"),)
-# Headers that go with a status, whoever answers.
+# Headers of every response with a given status.
 _HEADS: dict[int, Head] = {
     401: ((b"www-authenticate", b"Bearer"),),
-    413: ((b"connection", b"close"),),  # what is left of the body is not waited for
+    413: ((b"connection", b"close"),),  # the rest of the body is not read
     429: ((b"retry-after", b"1"),),
     503: ((b"retry-after", b"1"),),
 }
 
 
 class RequestError(Exception):
-    """A refusal of a request, with the response to it.
+    """The server refuses a request; holds the response.
 
     Attributes:
         rows: what is wrong with single rows, by their index.
-        head: headers of the response.
+        head: the headers of the response.
     """
 
     def __init__(self, status: int, sentence: str, rows: Mapping[int, str] | None = None, head: Head = ()) -> None:
@@ -47,17 +47,18 @@ class RequestError(Exception):
         return encode(said)
 
 
-# What is predicted of one row: numbers (`outputs.prediction_table.COLUMNS`), of several classes `label` and `classes`,
-# and `remembered`.
+# Prediction of one row: numbers (`outputs.prediction_table.COLUMNS`); for multiclass also `label` and `classes`; and
+# `remembered`.
 RowResponse = dict[str, Any]
 
 
 class PredictionResponse:
-    """Predictions of several rows: as columns of numbers, row by row, or as JSON.
+    """Predictions of several rows, as columns of numbers, row by row, or as JSON.
 
     Args:
-        told: predictions, those of some rows after those of others.
-        level: of intervals.
+        learner: the learner that made them.
+        prediction: the predictions, in consecutive parts.
+        level: the level of intervals.
     """
 
     def __init__(self, learner: Learner, prediction: Sequence[Any], level: float) -> None:
@@ -79,7 +80,7 @@ class PredictionResponse:
         return float(self._columns["sd"].sum()) if "sd" in self._columns else 0.0
 
     def answer(self, first: int, last: int, version: int, one: bool = False) -> bytes:
-        """Return the response to a request for the rows in [first, last); a single row has another form."""
+        """Return the response to a request for the rows in [first, last), in another form if `one` row was sent."""
         return single(self.rows[first], version) if one else several([self.json(first, last)], version)
 
     def json(self, first: int = 0, last: int | None = None) -> bytes:
@@ -118,7 +119,7 @@ def of_rows(rows: Sequence[RowResponse], version: int, one: bool) -> bytes:
 
 
 def several(rows: Sequence[bytes], version: int) -> bytes:
-    """Return the response to a request of several rows, which are JSON in parts."""
+    """Return the response to a request of several rows, given as JSON in parts."""
     return b'{"predictions":[%s],"version":%d}' % (b",".join(filter(None, rows)), version)
 
 

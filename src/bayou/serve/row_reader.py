@@ -1,4 +1,4 @@
-"""Rows of requests to examples of one model, by the parsers of files, with a sentence for each bad row."""
+"""Conversion of requested rows to examples of a model, by the parsers of files, with a sentence for each bad row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from bayou.sources.reading.parsed import ParsedBlock
 from bayou.sources.rows.json_objects import ID
 from bayou.sources.rows.json_rows import LABEL, WEIGHT, block_of
 
-# Labels of classes that will have a number once they are learned, in the order of the log.
+# Provisional labels of new classes, from here on; they get numbers when they are learned, in the order of the log.
 FIRST_NEW_CLASS = 1 << 40
-# Rows of a request whose faults are described.
+# Maximum number of bad rows of a request that are described.
 MAX_DESCRIBED_ROWS = 100
 
 
@@ -36,12 +36,12 @@ class ParsedRows:
     """Parsed rows of one or more requests.
 
     Attributes:
-        batch: the good ones, with labels if they are to be learned.
-        n: how many there were; bad: what is wrong with some, by their number.
+        batch: the valid rows, with labels if they are to be learned.
+        n: the number of rows; bad: what is wrong with the others, by row number.
         names: features that have no name yet.
-        with_ids: whether a row has an id; None: nobody looked.
-        refused: whether it is the learner, as it is now, that finds rows bad.
-        classes: the names of classes that are not known; their labels are NEW_CLASS and what comes after it.
+        with_ids: whether a row has an id; None if unknown.
+        refused: whether the learner in its current state rejects rows.
+        classes: the names of new classes; their labels count up from FIRST_NEW_CLASS.
     """
 
     batch: Batch
@@ -54,13 +54,13 @@ class ParsedRows:
 
 
 class RowReader:
-    """Reads bodies for a model. Several threads may do so at once: nothing of the model is changed.
+    """Reader of request bodies for a model. Thread-safe: it does not change the model.
 
     Attributes:
-        forms: how rows may be written for this model.
-        samples: rows by which a parser is tried, in the first of these ways.
+        forms: the formats of rows that the model accepts.
+        samples: rows for warming up a parser, in the first of these formats.
         label: the name of the label in a JSON row.
-        has_id: whether the name that is otherwise for ids is one of the table's own columns.
+        has_id: whether the field name for ids is one of the table's own columns.
     """
 
     def __init__(self, learner: Learner) -> None:
@@ -104,7 +104,7 @@ class RowReader:
             raise BadInput(f"this model reads {' or '.join(words[known] for known in self.forms)}, not {words[form]}.")
 
     def read(self, form: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
-        """Parse rows, one in each line; an Arrow stream is one line."""
+        """Parse rows, one per line; an Arrow stream is one line."""
         if form == ARROW:
             return self._arrow(lines[0], learns)
         read = self._read(form, lines, learns)
@@ -163,7 +163,7 @@ class RowReader:
         return names
 
     def with_classes(self, read: ParsedRows) -> Batch:
-        """Return the batch to learn, in the order of the log: new classes join now, unless the learner refuses them."""
+        """Return the batch to learn, in log order; new classes are added now, unless the learner rejects them."""
         if not read.classes:
             return read.batch
         numbers, labels = self._rule.joining(read.classes), np.array(read.batch.labels)
@@ -175,7 +175,7 @@ class RowReader:
         return batch
 
     def _checked(self, read: ParsedRows, learns: bool) -> ParsedRows:
-        """Move rows that the learner would refuse to the bad ones."""
+        """Move rows that the learner would reject to the bad ones."""
         learner = self._learner
         look = partial(learner.check, learn=learns)
         try:
@@ -236,12 +236,12 @@ class RowReader:
         return b"%s%s%s}" % (inside, comma, json.dumps(dict(more), ensure_ascii=False)[1:-1].encode("utf-8", "replace"))
 
     def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
-        """Return why labels are refused, by their number."""
+        """Return why labels are rejected, by their number."""
         row = b"|" if VW in self.forms else b"{}"
         return self.rows_with_labels([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
 
     def check_rows(self, form: int, rows: Sequence[bytes]) -> dict[int, str]:
-        """Return why rows would be refused if they had a label, by their number."""
+        """Return why rows would be rejected if they had a label, by their number."""
         sample: Any = (
             self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
         )

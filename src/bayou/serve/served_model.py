@@ -20,29 +20,29 @@ from bayou.serve.label_joins import LEARN
 from bayou.serve.log import ARROW, BadLog, Log, LogEntry
 from bayou.serve.row_reader import ParsedRows, RowReader
 
-# Rows that are learned at once: some milliseconds, for which predictions wait. Units are cut at these places always.
+# Rows learned at once: a few milliseconds, for which predictions wait. Units are always cut at multiples of this.
 CHUNK_ROWS = 2048
 NEXT = "next"
 assert NEXT in HORIZONS
 
 
 class ServedModel:
-    """A learner, how it reads rows, and how far in the log it is.
+    """Learner with its row reader and its position in the log.
 
     Attributes:
-        version: the last entry of the log that it knows.
-        counters: what it has seen in all, and how well it predicted that.
+        version: the number of the last log entry that it has learned.
+        counters: totals of what it has learned, and of its losses.
     """
 
     def __init__(self, learner: Learner, version: int = 0) -> None:
         self.learner, self.version = learner, version
         self.reading = RowReader(learner)
         self._uses = learner.extras.uses or Uses()
-        self._uncounted: list[Batch] = []  # while a copy is made of it
+        self._uncounted: list[Batch] = []  # batches learned while a snapshot is made
         self._copied: GradualCopy | None = None
-        # Sums go on from those of the snapshot, in the order of the log: added up apart, they would round otherwise.
+        # Sums continue from those of the snapshot, in the order of the log: separate sums would round differently.
         counters = learner.extras.counters or Counters(loss_name=self.loss_name)
-        # A run more, once, however often it is started again.
+        # One more run, however often the server is restarted.
         self.counters = replace(counters, runs=counters.runs + (not version), loss_name=self.loss_name)
 
     @property
@@ -56,7 +56,7 @@ class ServedModel:
     ) -> Iterator[tuple[Batch, Any, np.ndarray]]:
         """Learn the rows of a unit in chunks; yield each with the predictions made before, and their losses.
 
-        `before` is called before each piece is learned.
+        `before` is called with each chunk before it is learned.
         """
         names = self.learner.extras.names
         if names is not None:
@@ -85,7 +85,7 @@ class ServedModel:
         )
 
     def _count_uses(self) -> None:
-        """Count the features of learned chunks, unless a snapshot copies those counts just now."""
+        """Count the features of learned chunks, unless a snapshot is copying those counts."""
         if self._copied is not None:
             self._copied.take_uses()
             self._copied = None
@@ -94,10 +94,10 @@ class ServedModel:
         self._uncounted = []
 
     def replay(self, log: Log, entries: Sequence[LogEntry]) -> None:
-        """Learn a unit as the log has it."""
+        """Learn a unit from its log entries."""
         read, learns = self._read_again(log, entries), entries[0].kind == LEARN
         if read is not None and learns and read.refused:
-            read = None  # as when it was logged: another class had joined before
+            read = None  # as when it was logged: a class had been added before
         if read is not None and read.bad and learns:
             row, why = next(iter(read.bad.items()))
             raise BadLog(
@@ -105,7 +105,7 @@ class ServedModel:
                 "the version of bayou that wrote it."
             )
         if read is not None:
-            with suppress(BadInput):  # refused whole, as when it was logged
+            with suppress(BadInput):  # rejected as a whole, as when it was logged
                 for _ in self.learn(read, entries[-1].n):
                     pass
         self.version = entries[-1].n

@@ -37,17 +37,17 @@ if sys.platform != "win32":
     import resource
 
 PORT, HOST = 8642, "127.0.0.1"
-# How long a connection may be idle between two requests, in seconds: longer than clients keep theirs.
+# Seconds that a connection may be idle between two requests: longer than clients keep theirs open.
 IDLE_SECONDS = 75
-# How often models are looked after, in seconds: what a kill costs the live page.
+# Seconds between two saves of the live page's history: a kill loses as much.
 LOOK_SECONDS = 15.0
-# Files that a model has open, at most, and what the server has open besides: sockets, its modules, ...
+# Maximum number of open files of a model, and of the server itself: sockets, modules, ...
 MODEL_FILES, SERVER_FILES = 5, 100
-# Further files for connections, where the system allows as many.
+# Further open files for connections, if the system allows that many.
 CONNECTION_FILES = 4096
-# Seconds between two signs of life for a supervisor.
+# Seconds between two watchdog messages to a supervisor.
 WATCHDOG_SECONDS = 1.0
-# Requests under way have so long to end when the server is told to stop.
+# Seconds that requests in progress have to finish when the server stops.
 SHUTDOWN_SECONDS = 10
 
 Start = Path | Callable[[], Learner]
@@ -62,15 +62,15 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Server:
-    """Models on one port.
+    """Server of models on one port.
 
     Args:
-        data: the folder for their state.
-        models: what each begins with, by name: a model file, or a function that makes a learner. Those that the folder
-            has already go on where they were.
-        tokens: who may do what.
-        host, port: where; without tokens only the machine itself can be served. Port 0 is any that is free.
-        say: called with each line of what there is to say.
+        data: the folder for the state of the models.
+        models: the start of each model, by name: a model file, or a function that makes a learner. Models that the
+            folder has already continue from their state.
+        tokens: the tokens and their scopes.
+        host, port: the address; without tokens it must be on this machine. Port 0 is any free port.
+        say: called with each line of messages.
         log_format: "text", sentences for people, or "json", an object per line.
     """
 
@@ -142,7 +142,7 @@ class Server:
             proxy_headers=False,
             access_log=False,
             log_config=None,
-            log_level="error",  # what goes wrong is said by the app; what it did not foresee, by `messages`
+            log_level="error",  # the app reports errors, and `messages` unexpected ones
             server_header=False,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -218,11 +218,11 @@ class Server:
             task.cancel()
 
     async def _look_after_models(self) -> None:
-        """Keep the live pages' history, in another thread: it writes files."""
+        """Save the live pages' history, in another thread because it writes files."""
         for served in self.models.values():
             try:
                 await asyncio.to_thread(served.look_after)
-            except Exception as error:  # of the page alone: the next look may go well
+            except Exception as error:  # affects the page alone; the next attempt may succeed
                 self._say(f"{served.name}: the live page's numbers were not kept", level=WARNING, error=error)
 
     def _task_failed(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
@@ -241,7 +241,7 @@ class Server:
             self._supervisor.tell("WATCHDOG=1")
 
     async def _close_late(self) -> None:
-        """Close connections whose requests do not come in time."""
+        """Close connections whose requests do not arrive in time."""
         now = asyncio.get_running_loop().time()
         for connection in list(self._uvicorn.server_state.connections):
             connection.close_if_late(now, self.options.timeout)  # type: ignore[union-attr]
@@ -251,7 +251,7 @@ class Server:
             served.start(loop)
             about = f"version {served.model.version:,}, {served.model.learner.examples:,} examples learned"
             served.say(f"{served.name} is ready: {served.model.learner.name}, {about}")
-            # What is there by now stays: no collection need look at it again.
+            # What exists now is permanent: garbage collection need not visit it again.
             gc.collect()
             gc.freeze()
         except BaseException as error:
@@ -261,7 +261,7 @@ class Server:
                 raise
 
     def _told_to_stop(self) -> None:
-        if self._uvicorn.should_exit:  # told again
+        if self._uvicorn.should_exit:  # second signal
             self._uvicorn.force_exit = True
         self._supervisor.tell("STOPPING=1")
         last = "" if self.options.read_only else ", and a last snapshot written"
@@ -269,7 +269,7 @@ class Server:
         self.stop()
 
     def reload(self) -> None:
-        """Read the token file again; a bad one changes nothing."""
+        """Reload the token file; an invalid one changes nothing."""
         if self.tokens.path is None:
             self._say(f"told to reload (SIGHUP): there is nothing to reload without {option('tokens')}")
             return
@@ -279,13 +279,13 @@ class Server:
             self._say(f"told to reload (SIGHUP): the tokens stay as they were: {error}")
 
     def stop(self) -> None:
-        """End `run`; also from another thread."""
+        """Make `run` end. Thread-safe."""
         self.app.ends = self._uvicorn.should_exit = True
 
 
 @contextlib.contextmanager
 def _hangups_ignored() -> Iterator[None]:
-    """Ignore SIGHUP while the loop is gone and the last snapshots are not written yet."""
+    """Ignore SIGHUP after the loop has ended, while the last snapshots are being written."""
     if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
         yield
         return

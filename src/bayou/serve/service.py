@@ -46,11 +46,11 @@ from bayou.serve.telemetry import Telemetry
 from bayou.serve.writers import differences, this_writer
 
 T = TypeVar("T")
-# After a snapshot the next waits this many times as long as it took: they never cost much, however fast rows come.
+# After a snapshot the next one waits this many times as long as it took, which bounds the cost of snapshots.
 SNAPSHOT_PAUSE_RATIO = 50.0
-# How often a replica looks for a newer snapshot, in seconds.
+# Seconds between two checks of a replica for a newer snapshot.
 REPLICA_POLL_SECONDS = 1.0
-# An entry that is dated this much ahead of the clock was stamped by a clock that was wrong.
+# An entry dated this many seconds ahead of the clock was written while a clock was wrong.
 MAX_LEAD_SECONDS = 60.0
 
 
@@ -59,13 +59,13 @@ class ServeOptions:
     """Options of the server.
 
     Attributes:
-        snapshot_every: examples between two snapshots, at least; after each they also pause (`SNAPSHOT_PAUSE_RATIO`).
-        wait: seconds that a row waits for its label; default: the label of those that wait in vain, or None.
-        open_rows: how many rows wait at most.
+        snapshot_every: minimum number of examples between two snapshots; see also `SNAPSHOT_PAUSE_RATIO`.
+        wait: seconds that a row waits for its label; default: the label of rows whose label does not arrive, or None.
+        open_rows: the maximum number of rows that wait for labels.
         read_only: follow the snapshots of another server.
-        body, rows, queue: bytes and rows of a request, and requests that wait, at most.
-        max_unfinished: bytes of all requests together that are not answered yet.
-        timeout: seconds in which a request must have come in.
+        body, rows, queue: maximum bytes and rows of a request, and maximum number of waiting requests.
+        max_unfinished: maximum bytes of all requests in progress.
+        timeout: seconds in which a request must have been received.
     """
 
     snapshot_every: int = 100_000
@@ -87,7 +87,7 @@ class ServeOptions:
 
 
 class ModelService:
-    """A model and what it takes to serve it.
+    """Service of one model: its folder, log, threads and snapshots.
 
     Attributes:
         state: "starting", "ready", "failed" or "stopped"; why: a sentence about that.
@@ -122,7 +122,7 @@ class ModelService:
 
     @property
     def ids(self) -> LabelJoins | None:
-        """The label joins; a replica has none."""
+        """Label joins; None for a replica."""
         return None if self.log is None else self.log.ids
 
     def _say_local(self, text: str, level: str = "info", error: BaseException | None = None) -> None:
@@ -131,7 +131,7 @@ class ModelService:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Load the newest snapshot and learn the log's entries after it. In a thread of its own: it takes its time."""
+        """Load the newest snapshot and learn the log's entries after it. Slow, so it needs a thread of its own."""
         try:
             (self._run_replica if self.options.read_only else self._run_primary)(loop)
         except (BadInput, BadModel) as error:
@@ -149,7 +149,7 @@ class ModelService:
             self.say(sentence, level="warning")
         self.snapshot_version = checked = model.version
         self.snapshot_at = _written_at(self.folder.snapshot(checked)) if checked else 0.0
-        self._snapshot_examples = model.learner.examples  # a server that is killed often writes one all the same
+        self._snapshot_examples = model.learner.examples  # so that a server that is often killed writes one, too
         if self.options.default is not None:
             self.options.check_default(model.reading)
             log.ids.default = json.dumps({"label": self.options.default}).encode()
@@ -177,11 +177,11 @@ class ModelService:
         threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
 
     def _failed(self, what: str) -> Callable[[BaseException], None]:
-        """Return what reports an error of a thread."""
+        """Return a function that reports an error of a thread."""
         return lambda error: self._say_local(f"{what} ({type(error).__name__}: {error})", "error", error)
 
     def _remark(self, log: Log) -> None:
-        """Report what is unusual about a log that is continued."""
+        """Report anything unusual about a log that is continued."""
         if log.clock.lead > MAX_LEAD_SECONDS:
             self._say_local(
                 f"the last entry of the log is dated {log.clock.lead / 3600:,.1f} hours ahead of this machine's clock; "
@@ -196,7 +196,7 @@ class ModelService:
             )
 
     def _check_log(self, until: int) -> None:
-        """Check the entries that the start did not read, and report damage."""
+        """Check the log entries that the start did not read, and report damage."""
         if self.log is None or not until:
             return
         log = self.log.reader()
@@ -243,7 +243,7 @@ class ModelService:
     # --- snapshots and features ---------------------------------------------------------------------------------------
 
     def _learned(self, examples: int) -> None:
-        """Begin a snapshot if one is due. In the owner's thread, after a unit."""
+        """Begin a snapshot if one is due. Called in the owner's thread, after a unit."""
         enough = examples - self._snapshot_examples >= self.options.snapshot_every
         if enough and time.monotonic() >= self._snapshot_next:
             self._snapshot_examples, self._snapshot_next = examples, math.inf
@@ -251,7 +251,7 @@ class ModelService:
 
     def snapshot(self) -> Future[int]:
         """Write a snapshot of the model; the future gets its version."""
-        if self._log_is_gone:  # another server may have begun in its place
+        if self._log_is_gone:  # another server may use its place
             refused: Future[int] = Future()
             refused.set_exception(RequestError(503, f"no snapshot was written: {GONE}"))
             return refused
@@ -259,11 +259,11 @@ class ModelService:
         return self._from_copy(self._writing, lambda copied, version: self._write(copied, version, asked))
 
     def features(self, top: int) -> Future[dict[str, Any]]:
-        """Return the largest weights by name, of a snapshot, so that no request waits."""
+        """Return the largest weights by name, from a snapshot, so that no request has to wait."""
         return self._from_copy(self.pool, lambda copied, version: largest(copied.learner(), top) | {"version": version})
 
     def _from_copy(self, pool: ThreadPoolExecutor, make: Callable[[GradualCopy, int], T]) -> Future[T]:
-        """Return what a pool makes of a copy of the model."""
+        """Return the result of `make`, called in a pool with a snapshot of the model."""
         assert self.owner is not None
         result: Future[T] = Future()
 
@@ -303,7 +303,7 @@ class ModelService:
             self._snapshot_next = now + SNAPSHOT_PAUSE_RATIO * (now - asked)
 
     def info(self) -> dict[str, Any]:
-        """Return what is known of the model without waiting for its thread."""
+        """Return facts about the model that are available without waiting for its thread."""
         model, learner = self.model, self.model.learner
         attached = learner.extras.to_json()
         classes = attached.get("classes")
@@ -357,7 +357,7 @@ class ModelService:
         }
 
     def look_after(self) -> None:
-        """Record health and label delays, and save what the page shows. Writes a file."""
+        """Record health and label delays, and save the history of the live page to a file."""
         if self.state != "ready":
             return
         if self.ids is not None:
@@ -369,24 +369,24 @@ class ModelService:
 
     def _keep_history(self) -> None:
         if self.log is None or self._log_is_gone:
-            return  # a follower leaves the folder alone, and so does a server whose folder this may not be any more
-        with contextlib.suppress(OSError):  # what is wrong with the disk is said of the log, which matters more
+            return  # a replica never writes to the folder, nor a server that may have lost it
+        with contextlib.suppress(OSError):  # problems of the disk are reported for the log, which matters more
             save_history(self.folder.path, self.live.history())
 
     # --- health -------------------------------------------------------------------------------------------------------
 
     def alarms(self) -> list[str]:
-        """Return a sentence for each thing that is wrong now; none while all is well."""
+        """Return a sentence for each current problem."""
         local = self._snapshot_trouble.text, self._follow_trouble.text, self.log_damage
         return self._problems() + [self._without_paths(sentence) for sentence in local if sentence]
 
     def reasons(self) -> list[str]:
-        """Return why the model does not predict and learn; nothing if it does both."""
+        """Return why the model does not predict and learn; empty if it does both."""
         return self._problems() if self.state == "ready" else [self._without_paths(self.why)]
 
     @property
     def condition(self) -> str:
-        """The state in a word; of a model that is ready, whether it learns: "ready", "full" or "broken"."""
+        """State in a word; for a model that is ready, "ready", "full" or "broken", by whether it can learn."""
         if self.state != "ready":
             return self.state
         return "broken" if self.broken else "full" if self._no_room else "ready"
@@ -396,12 +396,12 @@ class ModelService:
 
     @property
     def broken(self) -> str:
-        """Why only a restart can help: the model or its log is out of order; "" while neither is."""
+        """Problem of the model or its log that only a restart can solve; "" if there is none."""
         return self._without_paths((self.owner.broken if self.owner is not None else None) or self.log_broken)
 
     @property
     def log_broken(self) -> str:
-        """Why the log cannot be written any more; "" while it can, and of a follower, which has none."""
+        """Reason why the log cannot be written any more; "" if it can, and for a replica, which has none."""
         return "" if self.owner is None or self.owner.log_writer is None else self.owner.log_writer.broken
 
     @property
@@ -414,7 +414,7 @@ class ModelService:
 
     @property
     def log_writable(self) -> bool:
-        """Whether the log took the last write; True for a replica, which has none."""
+        """True if the model is not broken and the log's last write did not fail; a replica has no log that could."""
         return not self._problems()
 
     @property
@@ -422,19 +422,19 @@ class ModelService:
         return None if self.log is None else self.log.size_bytes()
 
     def _look_at_log(self) -> None:
-        """Report what is wrong with the log. In the log's thread, about once a second."""
+        """Report problems of the log. Called in the log's thread, about once a second."""
         is_new = self.log_broken and not self._broken_trouble.text
         self._broken_trouble.update(self.log_broken)
         self._full_trouble.update(self._no_room)
         if is_new and not self._log_is_gone:
-            self.snapshot()  # what is in memory may be all that there is
+            self.snapshot()  # the model in memory may be all that is left
 
     def _without_paths(self, text: str) -> str:
         """Return a sentence without the paths of the state, for clients."""
         return text.replace(f"{self.folder.path}{os.sep}", "")
 
     def disk_free(self) -> int | None:
-        """Return the free bytes of the disk that holds the state; None where the system does not tell."""
+        """Return the free bytes of the disk that holds the state; None if the system does not report them."""
         try:
             return shutil.disk_usage(self.folder.path).free
         except OSError:
@@ -443,7 +443,7 @@ class ModelService:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Finish what is under way, write a last snapshot, close. It takes its time."""
+        """Finish work in progress, write a last snapshot and close. This is slow."""
         self._ends.set()
         owner = self.owner
         if owner is not None and owner.is_alive() and owner.broken is None and self.log is not None:
@@ -482,9 +482,9 @@ def _written_at(path: Path) -> float:
 
 
 def warm_up(model: ServedModel) -> None:
-    """Load or compile the kernels before the first request, by rows that are not learned.
+    """Load or compile the kernels before the first request, with rows that are not learned.
 
-    What is done only when a row is learned is tried on another learner like it.
+    Kernels that run only when a row is learned are run on another learner of the same kind.
     """
     learner, reading = model.learner, model.reading
     dtype = str(learner.parameters["dtype"])

@@ -14,7 +14,7 @@ Snapshot = tuple[GradualCopy, int]
 
 
 class SnapshotQueue:
-    """Queue of snapshot requests. Any thread may call `request`; the owner thread copies the model in steps."""
+    """Queue of snapshot requests. Any thread may call `ask`; the owner thread copies the model in steps."""
 
     def __init__(self) -> None:
         self._waiting: deque[Future[Snapshot]] = deque()
@@ -25,7 +25,7 @@ class SnapshotQueue:
         return bool(self._waiting or self._under_way)
 
     def ask(self) -> Future[Snapshot]:
-        """Return a future copy with its version, or why there will be none. Its callbacks must be quick."""
+        """Return a future of a snapshot and its version, or of an error. Its callbacks must be fast."""
         future: Future[Snapshot] = Future()
         self._waiting.append(future)
         if self._over:
@@ -33,12 +33,12 @@ class SnapshotQueue:
         return future
 
     def before(self, piece: Batch) -> None:
-        """Copy what these rows, which are about to be learned, will change."""
+        """Copy the parts of the model that the given rows will change; call this before they are learned."""
         if self._under_way is not None:
             self._under_way[0].before(piece)
 
     def advance(self, model: ServedModel, between_units: bool) -> bool:
-        """Copy some more, where that is asked for; whether there was something to do. None begins within a unit."""
+        """Copy a further step if a snapshot is requested; return whether there was work. None begins within a unit."""
         if self._under_way is None and self._waiting and between_units:
             waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
             self._under_way = model.copy(), model.version, waiting
@@ -52,7 +52,7 @@ class SnapshotQueue:
         return True
 
     def end(self, why: str) -> None:
-        """Refuse all that wait and all that will ask, for that reason."""
+        """Refuse all waiting and future requests, for the given reason."""
         self._over = why
         if self._under_way is not None:
             self._waiting.extend(self._under_way[2])

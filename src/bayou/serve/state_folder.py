@@ -1,12 +1,12 @@
 """State folder of a served model: its log, the model it began with, and snapshots.
 
-    STATE/models/NAME/base.bayou             the model that the log goes on from
+    STATE/models/NAME/base.bayou             the model that the log continues from
                       log.sqlite, head       the log
                       snapshots/N.bayou      the model after entry N of the log, written whole
-                      live.json              the last hour as the live page shows it
+                      live.json              the last hour of the live page
 
-A server holds a lock on the folder, so that no other writes to it. Folders are for the server's user alone (0700), and
-so are files (0600): the log has every row as it was sent.
+A server holds a lock on the folder, so that no other writes to it. Only the server's user may read folders (0700) and
+files (0600): the log has every row as it was sent.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def check_name(name: str) -> str:
 def names_in(state: Path) -> list[str]:
     """Return the names of the models that a folder holds."""
     models = state / "models"
-    if not os.path.isdir(models):  # which also answers of a name that no folder can have
+    if not os.path.isdir(models):  # which also handles names that no folder can have
         return []
     kept = ("base.bayou", "log.sqlite")
     return sorted(entry.name for entry in models.iterdir() if any(os.path.isfile(entry / name) for name in kept))
 
 
 class StateFolder:
-    """The folder of one model."""
+    """State folder of one model."""
 
     def __init__(self, state: Path, name: str) -> None:
         self.name, self.state = check_name(name), state
@@ -66,7 +66,7 @@ class StateFolder:
         return os.path.isfile(self.base)
 
     def check_base(self) -> None:
-        """Raise BadModel if the folder has lost the model that its log began with: no other fits that log."""
+        """Raise BadModel if the model that the log began with is missing: no other fits that log."""
         if self.exists or not os.path.isfile(self.path / "log.sqlite"):
             return
         newest = max(self.versions(), default=0)
@@ -76,7 +76,7 @@ class StateFolder:
     def lock(self) -> str:
         """Lock the folder for this process and make it private; return a sentence if others could read it.
 
-        What a process that was killed has left half written is removed.
+        Incomplete files of a killed process are removed.
         """
         try:
             self.state.parent.mkdir(parents=True, exist_ok=True)
@@ -102,11 +102,11 @@ class StateFolder:
         return self._make_private()
 
     def _make_private(self) -> str:
-        """Take the right to read the state from other users; return a sentence if they had it."""
+        """Make the state unreadable for other users; return a sentence if they could read it."""
         if os.name != "posix":
             return ""
         models = self.path.parent
-        # What else is in a folder that somebody gave is none of the server's business.
+        # Other contents of a folder that the user gave are left alone.
         is_own = {path.name for path in self.state.iterdir()} <= {models.name}
         paths = [*([self.state] if is_own else []), models, self.path, *self.path.rglob("*")]
         said = ""
@@ -142,7 +142,7 @@ class StateFolder:
         return self.snapshots / f"{version:012d}.bayou"
 
     def load(self, log: Log | None, says: list[str]) -> ServedModel:
-        """Load the newest whole snapshot, or the model that the log began with; report damaged snapshots."""
+        """Load the newest undamaged snapshot, or else the model that the log began with; report damaged ones."""
         for version in self.versions():
             if log is not None and version > log.last:
                 raise BadLog(
@@ -170,11 +170,11 @@ def replayed(
     on_progress: object = None,
     on_remark: Callable[[str], object] = lambda sentence: None,
 ) -> ServedModel:
-    """Return the model of a server, from its log alone.
+    """Rebuild the model of a server from its log alone, and return it.
 
     Args:
-        on_remark: called with a sentence for what of the log was written on another kind of processor, or by another
-            version, so that the bits may differ.
+        on_remark: called with a sentence for each part of the log that was written on another kind of processor or by
+            another version, so that the bits may differ.
     """
     names = names_in(state)
     if not names:

@@ -1,4 +1,4 @@
-"""Messages to systemd, where it started the server: ready, stopping, and signs of life while the server is healthy."""
+"""Messages to systemd, if it started the server: ready, stopping, and watchdog messages while it is healthy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 
 class Supervisor:
-    """The other end of sd_notify(3).
+    """Client of sd_notify(3).
 
     Attributes:
-        listens: whether there is anybody to tell.
+        listens: whether there is a supervisor.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -21,7 +21,7 @@ class Supervisor:
         self.listens = bool(address) and hasattr(socket, "AF_UNIX")
 
     def tell(self, state: str) -> None:
-        """Send READY=1, WATCHDOG=1 and the like; who does not listen any more misses it."""
+        """Send READY=1, WATCHDOG=1 and the like; errors are ignored."""
         if self.listens:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
                 end.setblocking(False)

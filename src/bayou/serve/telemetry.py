@@ -1,7 +1,7 @@
-"""Requests and their latencies: since the start for `/metrics`, of the last minute and hour for the live page.
+"""Request counts and latencies: since the start for `/metrics`, and of the last minute and hour for the live page.
 
 `Telemetry.count` is called once for each request, many thousand times a second, and only appends its latency to a list.
-When the second is over, or when a reader asks, the list is added to the totals and to the last minute.
+When a second is over, or on reading, the list is added to the totals and to the last minute.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ import numpy as np
 
 import bayou
 
-# From a prediction that waits for nothing to a request that a client has given up on.
+# Histogram bounds in seconds, from an immediate prediction to a request that its client has given up on.
 REQUEST_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# From a disk with a battery to one that is failing.
+# Histogram bounds in seconds, from a disk with a battery to one that is failing.
 COMMIT_BOUNDS = (0.00025, *REQUEST_BOUNDS)
 WINDOW_SECONDS, REFUSAL_MINUTES = 60, 60
-# Latencies are counted in buckets that grow by about a tenth, so that a quantile is right within 5 %; each bound of the
-# exported histogram is one of theirs.
+# Latencies are counted in buckets that grow by about a tenth, so that quantiles are accurate to 5 %; the bounds of the
+# exported histogram are among theirs.
 BUCKETS_PER_BOUND = 8
 _COARSE = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, *REQUEST_BOUNDS, 25.0, 60.0)
 FINE_BOUNDS = np.array(
     [low * (high / low) ** (k / BUCKETS_PER_BOUND) for low, high in pairwise(_COARSE) for k in range(BUCKETS_PER_BOUND)]
 )
-# The exported bucket of each of them, and of what is beyond them all.
+# The exported bucket of each fine bucket, and of values beyond them all.
 _EXPORTED = np.append(np.searchsorted(REQUEST_BOUNDS, FINE_BOUNDS), len(REQUEST_BOUNDS))
-# Requests of an operator: they take their time, and say nothing about how quickly rows are served.
+# Requests of an operator: they are slow, and do not show how fast rows are served.
 OPERATOR_ROUTES = frozenset(("/events", "/features", "/info", "/snapshot"))
-# Where a 503 is the answer, and no refusal.
+# Routes where a 503 is a regular response and not a refusal.
 PROBES = frozenset(("/healthz", "/readyz"))
-# The route of requests whose address is none of the server's.
+# Route of requests to unknown addresses.
 OTHER = "other"
 
 
 class RequestKey(NamedTuple):
-    """The key by which requests are counted; `model` is "" if a request is about none."""
+    """Key by which requests are counted; `model` is "" if a request is about none."""
 
     route: str
     model: str
@@ -50,10 +50,10 @@ class RequestKey(NamedTuple):
 
 
 class Histogram:
-    """Counts of values by upper bound. One thread observes; any may read.
+    """Counts of values by upper bound. Only one thread may observe; any may read.
 
     Attributes:
-        counts: how many values are in each bucket; the last is for values beyond all bounds.
+        counts: the number of values in each bucket; the last is for values beyond all bounds.
         total: the sum of the values.
     """
 
@@ -73,7 +73,7 @@ class Histogram:
         return list(zip([*map(str, self.bounds), "+Inf"], accumulate(self.counts), strict=True))
 
 
-# Seconds that the threads of one model take: `queue`, from a request's arrival until the model's thread took it, the
+# Seconds that the threads of one model take: `queue`, from a request's arrival until the owner thread took it, for the
 # oldest of each batch; `log_wait`, from the oldest request of a transaction until its commit began; `log_commit`, a
 # transaction of the log, most of it fsync.
 Times = dict[str, Histogram]
@@ -95,13 +95,13 @@ def _quantile(counts: np.ndarray, fraction: float) -> float | None:
 
 
 class Telemetry:
-    """Counts of one server. The event loop's thread counts; any may read.
+    """Request counts of one server. Only the event loop's thread counts; any may read.
 
     Attributes:
-        requests: how many requests there were of each kind since the start.
+        requests: the number of requests of each kind since the start.
         latencies: seconds from the last byte of a request to the first of its answer, by route, since the start.
-        times: by model, how long its threads take.
-        last_error: when the last failure was (unix time), and the sentence about it.
+        times: the times that the threads of each model take, by model.
+        last_error: the unix time and the sentence of the last error.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -112,7 +112,7 @@ class Telemetry:
         self.latencies: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(REQUEST_BOUNDS))
         self.times: defaultdict[str, Times] = defaultdict(new_times)
         self.last_error: dict[str, Any] | None = None
-        # By model: seconds of the last minute, and their latencies in fine buckets.
+        # By model: the seconds of the last minute, and their latencies in fine buckets.
         self._windows: defaultdict[str, deque[tuple[int, np.ndarray]]] = defaultdict(deque)
         self._refused: deque[tuple[int, Counter[tuple[str, int]]]] = deque()
         # Latencies not folded yet. They are appended without a lock, and taken from the front of their list.
@@ -121,20 +121,20 @@ class Telemetry:
         self._lock = threading.Lock()
 
     def count(self, route: str, model: str, status: int, started: float) -> None:
-        """Count a request that came in at `started` and is answered now."""
+        """Count a request that arrived at `started` and is answered now."""
         now = self.clock()
         if now >= self._ends:
             self.fold()
         self._pending[route, model, status].append(now - started)
 
     def failed(self, sentence: str) -> None:
-        """Remember an error for the live page."""
+        """Store an error for the live page."""
         self.last_error = {"at": time.time(), "text": sentence}
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def fold(self) -> None:
-        """Bring the totals up to date."""
+        """Add pending latencies to the totals, and drop expired ones."""
         with self._lock:
             second = int(self.clock())
             for key, pending in list(self._pending.items()):
@@ -176,7 +176,7 @@ class Telemetry:
         return dict(sorted(counts.items()))
 
     def summary(self, model: str) -> dict[str, Any]:
-        """Return what the live page shows of the server: of a model's requests, and of refused ones about no model."""
+        """Return the request statistics of a model for the live page, with refused requests about no model."""
         self.fold()
         now = self.clock()
         with self._lock:
@@ -186,7 +186,7 @@ class Telemetry:
                 for (about, status), count in minute.items():
                     if about in (model, ""):
                         refused[status] += count
-            # The window has whole seconds and the one under way.
+            # The window has whole seconds and the current one.
             seconds = max(now - max(self._started, int(now) - WINDOW_SECONDS + 1), 1.0)
             return {
                 "started": self.started,

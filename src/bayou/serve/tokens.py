@@ -15,14 +15,14 @@ MIN_TOKEN_CHARS = 16
 
 
 class Tokens:
-    """Scopes of tokens; without a file every client may do everything."""
+    """Scopes of tokens; without a file, clients may do everything."""
 
     def __init__(self, scopes: dict[bytes, str] | None = None, path: Path | None = None) -> None:
         self._scopes, self.path = scopes, path
 
     @classmethod
     def of(cls, path: Path) -> Tokens:
-        """Read the tokens of a file."""
+        """Read the tokens from a file."""
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
             open_to_others = bool(stat.S_IMODE(os.stat(path).st_mode) & 0o077)
@@ -47,7 +47,7 @@ class Tokens:
         return cls(scopes, path)
 
     def reload(self) -> int:
-        """Read the file again, return how many tokens it holds; raise BadInput and keep the old ones if it is bad."""
+        """Reload the file and return the number of tokens; raise BadInput and keep the old ones if it is invalid."""
         assert self.path is not None
         self._scopes = Tokens.of(self.path)._scopes or {}
         return len(self._scopes)
@@ -57,7 +57,7 @@ class Tokens:
         return self._scopes is not None
 
     def may(self, header: bytes | None, scope: str) -> bool:
-        """Return whether `check` lets a request pass."""
+        """Return whether `check` allows a request."""
         try:
             self.check(header, scope)
         except RequestError:

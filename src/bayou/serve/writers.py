@@ -1,4 +1,4 @@
-"""Writers of a log: versions and kind of processor, which decide the last bits of a model's numbers."""
+"""Writers of a log: versions and kind of processor, which determine the last bits of a model's numbers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from numba import config
 Writer = dict[str, str]
 
 _SHOWN_FEATURES = 4
-# The largest relative difference seen between two kinds of processor, one of them without fused multiply-add.
+# The largest relative difference observed between two kinds of processor, one without fused multiply-add.
 _MEASURED = "2e-4"
 
 
 def this_writer() -> Writer:
-    """Return what decides the bits of models made here: versions, and the processor that kernels are compiled for."""
+    """Return what determines the bits of models made here: versions, and the processor of the compiled kernels."""
     import bayou
 
     features = config.CPU_FEATURES
@@ -41,7 +41,7 @@ def this_writer() -> Writer:
 
 
 def differences(writer: Mapping[str, Any], here: Writer) -> str:
-    """Return in words in what another writer differs from this one; "" if in nothing that matters."""
+    """Return in words how another writer differs from this one; "" if in nothing that matters."""
     said = []
     if writer.get("bayou") != here["bayou"]:
         said.append(f"bayou {writer.get('bayou')} (here {here['bayou']})")
@@ -59,10 +59,10 @@ def differences(writer: Mapping[str, Any], here: Writer) -> str:
 
 
 def remarks(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int, here: Writer) -> list[str]:
-    """Return a sentence for each stretch of a log, up to entry `last`, that was written by something that differs.
+    """Return a sentence for each part of a log, up to entry `last`, that was written by a different writer.
 
     Args:
-        writers: the first entry of each stretch, and who wrote it.
+        writers: the first entry and the writer of each part.
     """
     ends = [*(first - 1 for first, _ in writers), last][1:]
     return [
@@ -79,7 +79,7 @@ def _features(text: Any) -> set[str]:
 
 
 def _listed(names: set[str]) -> str:
-    # What matters most first: fused multiply-add changes how sums round, wide registers their order.
+    # Most important first: fused multiply-add changes how sums round, wide registers their order.
     order = sorted(names, key=lambda name: (name != "fma", not name.startswith("avx"), name))
     more = len(order) - _SHOWN_FEATURES
     return ", ".join(order[:_SHOWN_FEATURES]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The demo's picture: how fast three learners learn, and what the bank knows afterwards."""
+"""Picture of the demo: how fast three learners learn, and the bank's weights afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayou.cli.demo.study import NINETY, DemoRun, Knowledge, Study
 from bayou.cli.pictures import save
 from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 
-# The regret of the first few examples is noise.
+# Regret over the first few examples is noise.
 FIRST = 100
 
 
@@ -38,7 +38,7 @@ def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0
     shown = seen >= FIRST
     seen, height = seen[shown], regret[shown] / np.log(seen[shown])
     axes.plot(seen, height, color=colour, linewidth=2.4)
-    # Named where it ends: no legend to look up.
+    # Labeled at its end, instead of a legend.
     axes.annotate(
         name,
         (seen[-1], height[-1]),

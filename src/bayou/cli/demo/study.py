@@ -1,4 +1,4 @@
-"""The demo's numbers: predictors on one simulated stream, and what the bank knows of it."""
+"""Numbers of the demo: predictors on one simulated stream, and the bank's weights afterwards."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from bayou.core.learner import Learner
 from bayou.learners import AdaGrad, Bank, Marginal
 from bayou.report import Recorder
 
-# 131,070 features: a long tail, and still small enough for any machine.
+# 131,070 features: a long tail that is still small enough for any machine.
 N_CATEGORIES = 16
-# Tuned for this stream: of nine rates from 0.1 to 2 none had less regret after 300,000 examples.
+# Tuned for this stream: the best of nine rates from 0.1 to 2, by regret after 300,000 examples.
 ADAGRAD_RATE = 0.6
 # The half-width of a 90 % interval of a normal distribution, in standard deviations.
 NINETY = 1.6449
@@ -28,16 +28,16 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class DemoRun:
-    """How one predictor did."""
+    """Evaluation and run time of one predictor."""
 
     name: str
     result: evaluate.Evaluation
-    seconds: float  # in learn() alone
+    seconds: float  # spent in learn()
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the model believes of each weight beside what is true, relative to the average of its category.
+    """Posterior and true value of each weight, relative to the average of its category.
 
     One feature of each category is always on. Add 1 to all weights of one category and take 1 from all of
     another, and no prediction changes: only differences within a category can be learned, from any data.
@@ -50,7 +50,7 @@ class Knowledge:
 
     @property
     def inside(self) -> np.ndarray:
-        """Which true weights lie inside their 90 % interval."""
+        """Mask of true weights that lie inside their 90 % interval."""
         return np.abs(self.mean - self.truth) <= NINETY * self.sd
 
     def interval(self, feature: int) -> tuple[float, float]:
@@ -61,7 +61,7 @@ class Knowledge:
         return np.argsort(self.sd, kind="stable")[:n]
 
     def least_sure(self, n: int = SHOWN) -> np.ndarray:
-        """Among the features that were seen at all; of the others it knows the prior."""
+        """Return the n features with the largest sd among those seen; the others still have the prior."""
         sd = np.where(self.seen > 0, self.sd, -1.0)
         return np.argsort(-sd, kind="stable")[:n]
 
@@ -78,7 +78,7 @@ class Study:
 
 
 class _Timed:
-    """A learner and the time spent in it."""
+    """Learner that measures the time spent in it."""
 
     def __init__(self, learner: Any) -> None:
         self.learner, self.seconds = learner, 0.0
@@ -91,7 +91,7 @@ class _Timed:
 
 
 class _Truth:
-    """Predicts with the true weights, and counts how often each feature comes."""
+    """Predictor with the true weights, which also counts how often each feature occurs."""
 
     def __init__(self, weights: np.ndarray) -> None:
         self.weights, self.seen = weights, np.zeros(len(weights), np.int64)
@@ -109,14 +109,14 @@ def _learners(stream: simulate.Simulation) -> tuple[Bank, Marginal, AdaGrad]:
 
 
 def warm_up() -> None:
-    """Have every kernel compiled and loaded, so that what is timed later is learning."""
+    """Compile and load every kernel, so that later timings measure learning alone."""
     stream = simulate.longtail(n_categories=2)
     for learner in _learners(stream):
         evaluate.progressive(learner, stream.batches(10), truth=stream.weights)
 
 
 def run(n_examples: int, seed: int, console: Console) -> Study:
-    """The stream is drawn anew for each predictor; the same seed gives the same examples."""
+    """Run every predictor on the same stream, drawn anew for each of them from the same seed."""
     stream = simulate.longtail(n_categories=N_CATEGORIES, seed=seed)
     truth, (bank, marginal, adagrad) = _Truth(stream.weights), _learners(stream)
     recorder = Recorder(bank)
@@ -156,7 +156,7 @@ def _run(name: str, learner: Any, stream: simulate.Simulation, n_examples: int, 
 
 
 class _Names:
-    """What the features of the stream are called."""
+    """Names of the stream's features."""
 
     def __init__(self, n_features: int) -> None:
         self._n_features = n_features
@@ -169,7 +169,7 @@ class _Names:
 
 
 def write_report(study: Study, path: Path) -> None:
-    """What `bayou train --report` writes, of the bank's run."""
+    """Write the report of the bank's run, as `bayou train --report` does."""
     run = report.Run(study.recorder, study.bank.result, seconds=study.bank.seconds)
     data = report.Data(names=_Names(study.stream.n_features))
     report.write(path, run, data, title="A simulated stream of clicks")
@@ -180,7 +180,7 @@ def feature_name(feature: int, group: int) -> str:
 
 
 def category(features: np.ndarray) -> np.ndarray:
-    """Category j = 1, 2, ... holds the 2^j features from 2^j - 2 on."""
+    """Return the category of each feature; category j = 1, 2, ... holds the 2^j features from 2^j - 2 on."""
     return np.log2(features + 2).astype(np.int64)
 
 

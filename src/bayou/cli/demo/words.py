@@ -1,4 +1,4 @@
-"""The demo's tables, and what they mean."""
+"""Tables of the demo, with explanations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bayou.cli.demo.study import N_CATEGORIES, SHOWN, DemoRun, Knowledge, Study, category, feature_name
 
-# How often a feature was seen: from, to.
+# Ranges of feature counts: from, to.
 OFTEN = [(1, 1), (2, 9), (10, 99), (100, 999), (1_000, 9_999), (10_000, None)]
 
 COLUMNS = [

@@ -1,4 +1,4 @@
-"""What matplotlib draws for the commands."""
+"""Pictures that the commands draw with matplotlib."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture, in the format that its name ends in; whole or not at all."""
+    """Write a picture, completely or not at all, in the format that its name ends in."""
     with output(path) as file:
         figure.savefig(file, format=path.suffix[1:])

@@ -1,4 +1,4 @@
-"""The learning curves of a comparison, as a picture."""
+"""Picture of `bayou compare`: the learning curves."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from bayou.core.printable import printable
 from bayou.plots import STYLE
 from bayou.runs.compare import Comparison
 
-# The losses of the first few examples are noise, and would press all that follows flat.
+# Losses of the first few examples are noise and would flatten the rest.
 FIRST = 100
 
 
 def draw(path: Path, comparison: Comparison) -> None:
-    """Mean loss of all predictions so far, over the examples; the best learner first in the legend."""
+    """Draw the mean loss of all predictions so far, over the examples; the best learner is first in the legend."""
     with rc_context(STYLE):
         figure = Figure(figsize=(8.5, 5), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
         for number, entrant in enumerate(comparison.ranked):
             curve = entrant.meter.curve()
             shown = curve["example"] >= min(FIRST, curve["example"][-1:].max(initial=0))
-            # Ten colours, then the same again, dashed.
+            # Ten colors, then the same dashed.
             style: dict[str, Any] = {
                 "color": colormaps["tab10"](number % 10),
                 "linestyle": "-" if number < 10 else "--",

@@ -1,4 +1,4 @@
-"""The picture of `bayou select`: how many features each prior selects, and what they are worth."""
+"""Picture of `bayou select`: how many features each prior selects, and the test scores of these models."""
 
 from __future__ import annotations
 

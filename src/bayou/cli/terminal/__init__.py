@@ -1,1 +1,1 @@
-"""What a person sees: `output` (pipes, progress, notes), `watch` (train), `compare`, `model` (info)."""
+"""Text output for people: `output` (pipes, progress, notes), `watch` (train), `compare`, `model` (info)."""

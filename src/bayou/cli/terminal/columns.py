@@ -1,4 +1,4 @@
-"""What was decided about a table's columns, as a table."""
+"""Table of the roles that were chosen for the columns of the data."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from bayou.recipe.recipe import Column
 
-# How wide the table is at most, and how much of a cell is shown.
+# Maximum widths of the table and of a cell.
 WIDTH, NAME = 118, 24
-# Of a table with more columns than this, so many are shown before it is learned from.
+# With more columns than MANY, only SHOWN of them are listed before training.
 MANY, SHOWN = 30, 20
 
 
 def table(columns: Sequence[Column]) -> list[str]:
-    """A line for each column: what it is, what it gives, what is missing, why, and some of its values."""
+    """Return a header and a line for each column: name, role, features, missing, reason, and some of its values."""
     cells = [("column", "role", "gives", "missing", "why")]
     for column in columns:
         missing = f"{column.missing:.1%}" if column.missing else ""
@@ -27,7 +27,7 @@ def table(columns: Sequence[Column]) -> list[str]:
 
 
 def short_table(columns: Sequence[Column]) -> list[str]:
-    """The same, but of a wide table only the first columns."""
+    """Return the lines of `table`, limited to the first columns if there are many."""
     if len(columns) <= MANY:
         return table(columns)
     return [*table(columns[:SHOWN]), f"and {len(columns) - SHOWN:,} more columns; bayou look shows all"]

@@ -1,4 +1,4 @@
-"""What a person sees of a comparison: a table that lives while it runs, the final one, and the curves as CSV."""
+"""Output of a comparison: a live table while it runs, the final table, and the curves as CSV."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bayou.outputs.text import write_csv
 from bayou.runs.compare import Comparison, Entrant
 from bayou.sources import Source
 
-# How often the living table is drawn anew, in seconds.
+# Seconds between two updates of the live table.
 SELDOM = 0.25
 
 
 class Board:
-    """The running table on standard error: drawn in place where somebody looks, else a line now and then."""
+    """Live table on standard error: redrawn in place on a terminal, else a line now and then."""
 
     def __init__(self, entrants: Sequence[Entrant], source: Source, quiet: bool = False) -> None:
         self._entrants, self._source, self._quiet = entrants, source, quiet
@@ -46,7 +46,7 @@ class Board:
             self._live.stop()
 
     def update(self) -> None:
-        """After each batch."""
+        """Update the table; call this after each batch."""
         if self._live is not None and time.perf_counter() - self._drawn > SELDOM:
             self._drawn = time.perf_counter()
             self._live.update(self._table(), refresh=True)
@@ -55,7 +55,7 @@ class Board:
             self._line(examples)
 
     def _line(self, examples: int) -> None:
-        """The losses so far, in the columns of a table that grows downwards."""
+        """Print a line with the losses so far, after a header the first time."""
         if not self._header:
             names = (f"{e.spec:>{width}}" for e, width in zip(self._entrants, self._widths, strict=True))
             say(f"{f'{_loss_name(self._entrants)} after':>14}{''.join(names)}")
@@ -91,7 +91,7 @@ class Board:
 
 
 def summarise(comparison: Comparison) -> None:
-    """The results on standard output, the best first; what was skipped on standard error."""
+    """Print the results to standard output, the best first, and what was skipped to standard error."""
     say_skipped(comparison, ", for all alike")
     rows: list[tuple[str, ...]] = []
     for entrant in comparison.ranked:
@@ -116,7 +116,7 @@ def summarise(comparison: Comparison) -> None:
 
 
 def write_curves(path: Path, comparison: Comparison) -> None:
-    """Write one line for each learner and point of its curve."""
+    """Write a CSV file with one line for each learner and point of its curve."""
     names = ("example", comparison.entrants[0].meter.loss_name, "window_loss")
     curves = [(entrant.spec, entrant.meter.curve()) for entrant in comparison.entrants]
     points = ((spec, *zip(*(curve[name].tolist() for name in names), strict=True)) for spec, curve in curves)

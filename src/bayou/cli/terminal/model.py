@@ -1,4 +1,4 @@
-"""A model in words: what it has seen, how it reads data, what its columns are."""
+"""Description of a model in words: what it has learned from, how it reads data, its columns."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bayou.recipe.recipe import Column, Recipe
 if TYPE_CHECKING:
     from bayou.outputs.group_priors import GroupPrior
 
-# How many classes are named.
+# Number of classes named.
 CLASSES = 20
 
 
 def seen(plain: dict[str, Any]) -> list[str]:
-    """What it has learned from, of what `bayou info --json` prints."""
+    """Return sentences on what a model has learned from, given the output of `bayou info --json`."""
     said = [f"{plain['examples']:,} examples learned from"]
     counters = plain["counters"] or {}
     if counters.get("nonzeros") and counters.get("examples"):
@@ -38,13 +38,13 @@ def seen(plain: dict[str, Any]) -> list[str]:
 
 
 def classes(found: list[dict[str, Any]]) -> list[str]:
-    """Several classes, a line for each of the commonest."""
+    """Return a line for each of the commonest classes, and one for the number of others."""
     said = [f"{printable(shorten(one['class']))}: {one['examples']:,} examples" for one in found[:CLASSES]]
     return said + [f"and {len(found) - CLASSES:,} more"] * (len(found) > CLASSES)
 
 
 def reading(recipe: Recipe) -> list[str]:
-    """How it reads data."""
+    """Return sentences on how a recipe reads data."""
     if recipe.kind == "svmlight":
         way = "indices are taken as they are, below" if recipe.exact else "features as numbered into"
     else:
@@ -85,7 +85,7 @@ def _label(recipe: Recipe) -> str:
 
 
 def column_in_words(column: Column) -> str:
-    """What became of a column."""
+    """Return a column's role, encoding, remarks and example values in words."""
     text = f"{shorten(column.name)}: {column.role}"
     if column.edges:
         text += f", {len(column.edges) + 1} bins cut from {column.edges[0]:g} to {column.edges[-1]:g}"
@@ -103,13 +103,13 @@ def column_in_words(column: Column) -> str:
 
 
 def parts_in_words(parts: list[dict[str, Any]]) -> list[str]:
-    """Names, then numbers in columns."""
+    """Return a line for each lane: its name, then its numbers in columns."""
     numbers = ("  ".join(f"{name} {value:8.5f}" for name, value in part.items() if name != "name") for part in parts)
     return _beside([part["name"] for part in parts], numbers)
 
 
 def priors_in_words(priors: list[GroupPrior]) -> list[str]:
-    """How large the weights of each column are, before any of them is known."""
+    """Return a line for each column on its learned prior: the typical size of its weights."""
     said = (f"weights of about {prior.sd:.3g}, {prior.features:,} features met" for prior in priors)
     return _beside([shorten(prior.name) for prior in priors], said)
 

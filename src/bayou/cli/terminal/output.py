@@ -1,6 +1,6 @@
-"""Words for people on standard output and standard error: results, notes, a line of progress.
+"""Text on standard output and standard error: results, notes, a progress line.
 
-Whatever users have named goes through here, and is shown as text (`printable`), on a terminal as in a pipe.
+Names that come from users pass through here and are made printable, on a terminal as in a pipe.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from bayou.core.printable import printable
 if TYPE_CHECKING:
     from bayou.runs.options import Note
 
-# How many bad lines are shown.
+# Number of kinds of bad lines shown.
 SHOWN = 5
 
 
 def tell(line: str) -> None:
-    """A line of the results, on standard output; into a pipe they go together, for `head` to find all it wants."""
+    """Print a line of the results to standard output; a pipe is buffered, so that `head` gets all it asks for."""
     print(printable(line))
 
 
 def say(line: str, error: bool = False) -> None:
-    """A line about the run, on standard error."""
+    """Print a line about the run to standard error."""
     typer.secho(printable(line), fg=typer.colors.RED if error else None, err=True)
 
 
 def had_enough() -> bool:
-    """Whether nothing more can be written to standard output: whoever reads it may have seen enough, as `head` has."""
+    """Return whether writing to standard output has failed, as when its reader (`head`, say) has closed the pipe."""
     return streams.failure(sys.stdout) is not None
 
 
 @contextmanager
 def progress(total: int | None, unit: str, shown: bool = True) -> Iterator[Callable[[int], Any]]:
-    """A line of progress on standard error, if somebody is there to see it. Call what it gives with what is done."""
+    """Show a progress line on standard error if that is a terminal; yield the function to call with the work done."""
     if not shown or not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -55,7 +55,7 @@ def progress(total: int | None, unit: str, shown: bool = True) -> Iterator[Calla
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Everything before the first example: what is refused here is wrong usage, and kernels are loaded or compiled."""
+    """Context of everything before the first example: BadInput becomes BadUsage, and Numba does not look for BLAS."""
     from bayou.cli.usage import usage
     from bayou.kernels.startup import without_blas
 
@@ -64,12 +64,12 @@ def preparing() -> Iterator[None]:
 
 
 def say_note(note: Note) -> None:
-    """A note of a run."""
+    """Print a note of a run."""
     say(note.text)
 
 
 def say_skipped(run: Any, more: str = "") -> None:
-    """What was left out of the data, or put where it may be in the way, and what there is to remark."""
+    """Print what was skipped or folded in a run, and its warnings."""
     skipped, folded = run.skipped, run.folded
     for sentence in [*skipped_in_words(run.kinds), *run.remarks]:
         say(sentence)
@@ -83,7 +83,7 @@ def say_skipped(run: Any, more: str = "") -> None:
 
 
 def skipped_in_words(kinds: list[tuple[int, str]]) -> list[str]:
-    """The first bad line of each kind and how many there are of it, the commonest first."""
+    """Return the first bad line of each kind with their number, the commonest kinds first."""
     said = [first if count < 2 else f"{first} ({count:,} lines are like this one)" for count, first in kinds[:SHOWN]]
     return said + [f"and {len(kinds) - SHOWN} more kinds of bad lines"] * (len(kinds) > SHOWN)
 

@@ -1,4 +1,4 @@
-"""How far a long job is: of `bayou reproduce`."""
+"""Progress display of `bayou reproduce`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bayou.cli.terminal import output
 
 
 class ProgressLine:
-    """Sentences and a bar on standard error; the bar only if somebody is there to see it."""
+    """Messages and a progress bar on standard error; the bar only on a terminal."""
 
     def __enter__(self) -> ProgressLine:
         self._bar: Any = None

@@ -1,4 +1,4 @@
-"""Standard output and standard error whose reader may go away: the work goes on, what nobody can read is dropped."""
+"""Standard streams whose reader may go away: the work goes on, and output that cannot be written is dropped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _Forgiving(io.RawIOBase):
-    """A stream that drops what cannot be written; `failure` says why, once there was something."""
+    """Stream that drops what cannot be written; `failure` is the first error, if any."""
 
     def __init__(self, number: int, raw: Any, failure: OSError | None) -> None:
         self._number, self._raw, self.failure = number, raw, failure
@@ -31,17 +31,17 @@ class _Forgiving(io.RawIOBase):
                 done = self._raw.write(data)
                 if done is not None:
                     return int(done)
-                select.select([], [self._number], [])  # a pipe that is full, and does not wait by itself
+                select.select([], [self._number], [])  # a full pipe in non-blocking mode
             except OSError as error:
                 self.failure = error
         return memoryview(data).nbytes
 
 
 def install() -> None:
-    """Make this process's standard streams forgiving. Those that were closed lead nowhere.
+    """Make the standard streams of this process forgiving; closed ones are redirected to nowhere.
 
-    A closed one's number must be taken: the next file that is opened would get it, and what is meant for people would
-    be written into that.
+    The file descriptor of a closed stream must be occupied: otherwise the next file to be opened would get it, and
+    messages would be written into that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         failure = _occupy(number)
@@ -50,14 +50,14 @@ def install() -> None:
         old = getattr(sys, name)
         if old is None:
             failure = failure or OSError(errno.EBADF, os.strerror(errno.EBADF))
-            old = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # as long as the process
+            old = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process runs
         old.flush()
         unbuffered = not hasattr(old.buffer, "raw")  # python -u
         raw = _Forgiving(number, old.buffer if unbuffered else old.buffer.raw, failure)
         stream = io.TextIOWrapper(
             io.BufferedWriter(raw),
             old.encoding,
-            "backslashreplace",  # not every terminal has every letter
+            "backslashreplace",  # not every terminal has every character
             line_buffering=name == "stderr" or raw.isatty(),
             write_through=unbuffered,
         )
@@ -65,15 +65,15 @@ def install() -> None:
 
 
 def _occupy(number: int) -> OSError | None:
-    """What is wrong with a stream that was closed, having put nothing in its place."""
+    """Return the error of a closed file descriptor after opening the null device in its place; None if it is open."""
     try:
         os.fstat(number)
     except OSError as error:
-        os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, this one
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
         return error
     return None
 
 
 def failure(stream: Any) -> OSError | None:
-    """Why something could not be written to a stream that was made forgiving, if that is so."""
+    """Return the error of a stream made forgiving if something could not be written to it, else None."""
     return getattr(getattr(getattr(stream, "buffer", None), "raw", None), "failure", None)

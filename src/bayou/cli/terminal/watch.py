@@ -1,4 +1,4 @@
-"""What a person sees of a training run: a running table, a line of progress, notes, a summary."""
+"""Output of a training run: a growing table, a progress line, notes and a summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayou.runs.options import Note
 from bayou.runs.training_run import Progress, TrainingRun
 from bayou.sources import Source
 
-# The running table's first row, and how seldom the line of progress is drawn anew, in seconds.
+# Examples at the first row of the table, and minimum seconds between two updates of the progress line.
 FIRST_ROW = 1024
 SELDOM = 0.1
 
@@ -28,19 +28,19 @@ WIDTHS = (14, 14, 12, 10, 14)
 
 
 def without_details(note: Note) -> None:
-    """What `--quiet` still shows."""
+    """Print a note unless it is a detail, as for `--quiet`."""
     if not note.detail:
         output.say_note(note)
 
 
 def show_columns(columns: Sequence[Column]) -> None:
-    """What was decided about a table, before it is learned from."""
+    """Print the roles of a table's columns, and warnings about them, before training."""
     for line in [*short_table(columns), *remarks_on(columns)]:
         output.say(line)
 
 
 class Watch:
-    """Shows how a run goes, on standard error."""
+    """Display of a training run on standard error."""
 
     def __init__(self, source: Source, quiet: bool = False) -> None:
         self._source, self._quiet = source, quiet
@@ -63,7 +63,7 @@ class Watch:
             self._bar.stop()
 
     def say(self, note: Note) -> None:
-        """A line for the person at the screen."""
+        """Print a note, above the progress line if there is one."""
         if self._bar is not None:
             self._bar.console.print(printable(note.text), highlight=False, markup=False)
         elif not (self._quiet and note.detail):
@@ -73,7 +73,7 @@ class Watch:
         self.say(Note("".join(cells)))
 
     def update(self, progress: Progress) -> None:
-        """After each batch."""
+        """Update the display; call this after each batch."""
         if self._quiet:
             return
         passed = progress.passed
@@ -138,7 +138,7 @@ def _bar(total: int | None) -> Any:
 
 
 def summarise(run: TrainingRun, path: Path | None) -> None:
-    """The results on standard output; what was skipped, and where the model is, on standard error."""
+    """Print the results to standard output; what was skipped, and where the model is, to standard error."""
     result = run.evaluation
     output.say_skipped(run)
     lines = [("examples", f"{result.examples:,}"), ("features per example", _ratio(result.nonzeros, result.examples))]

@@ -1,7 +1,7 @@
-"""The report's figures, as plotly reads them: plain dictionaries.
+"""Figures of the report, as plain dictionaries for plotly.
 
-Colours are names, such as "@blue" or "@blue/40" (40% of it): page.js replaces them by those of the light or the dark
-page. Text that comes from users is escaped, since plotly reads a little HTML.
+Colors are names, such as "@blue" or "@blue/40" (40% opaque); page.js replaces them by those of the light or dark
+theme. Text that comes from users is escaped, since plotly interprets some HTML.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Figure", "View", "all_of", "compared"]
 
 
 def all_of(facts: RunFacts) -> list[Figure]:
-    """Those that have something to show."""
+    """Return the figures that have something to show."""
     if not facts.result.examples:
         return []
     made: list[Figure | None] = [loss(facts)]

@@ -1,4 +1,4 @@
-"""How good predictions of several classes were: which is taken for which, and whether each one's probabilities hold."""
+"""Figures of multiclass predictions: the confusion matrix, and the calibration of each class."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bayou.report.facts import CLASSES, RunFacts
 from bayou.report.figures.parts import Figure, View, diagonal, escaped, intervals, numbers
 from bayou.report.figures.predictions import HALF, wilson
 
-# Classes in the table of who is taken for whom, the commonest; so few have their numbers written into it.
+# Number of classes in the confusion matrix, the commonest; cells are labeled up to WRITTEN classes.
 TABLE, WRITTEN = 24, 9
 OTHERS = "all others"
-# Plots of one class beside each other.
+# Plots of single classes side by side.
 COLUMNS = 3
 
 
@@ -36,7 +36,7 @@ def confusion(facts: RunFacts) -> Figure | None:
 
 
 def _table(facts: RunFacts) -> tuple[np.ndarray, list[str]]:
-    """Weights of actual classes down, predicted ones across; what is beyond the commonest as one."""
+    """Return the confusion matrix by weight, actual classes down, and its names; rare classes are merged into one."""
     whole, labels = facts.result.confusion, facts.result.classes["label"]
     names = facts.class_names(labels[: len(whole)])
     if len(whole) <= TABLE and len(names) == len(whole):
@@ -99,7 +99,7 @@ def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -
 
 
 def class_reliability(facts: RunFacts) -> Figure | None:
-    """A small plot for each of the commonest classes."""
+    """Return a figure with a small calibration plot for each of the commonest classes."""
     result = facts.result
     curves = [curve for curve in result.class_reliability[:CLASSES] if len(curve["mass"])]
     if not curves:
@@ -107,7 +107,7 @@ def class_reliability(facts: RunFacts) -> Figure | None:
     names, n = facts.class_names(result.classes["label"]), len(curves)
     lines = -(-n // COLUMNS)
     data: list[dict[str, Any]] = []
-    # Below each other in rows of as many as there is room for: a phone has room for two (page.js).
+    # page.js wraps the grid to the width of the page: a phone has room for two columns.
     grid = {"rows": lines, "columns": min(COLUMNS, n), "pattern": "independent", "xgap": 0.2, "ygap": 0.3}
     layout: dict[str, Any] = {"showlegend": False, "hovermode": "closest", "grid": grid, "annotations": []}
     for k, curve in enumerate(curves):
@@ -128,7 +128,7 @@ def class_reliability(facts: RunFacts) -> Figure | None:
 
 
 def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[list[dict[str, Any]], float]:
-    """Its traces, and how far they reach."""
+    """Return the traces of one class's calibration curve, and the upper end of its axes."""
     p, rate, mass = curve["probability"], curve["rate"], curve["mass"]
     n = mass * (facts.result.examples / mass.sum())
     low, high = wilson(rate, n)

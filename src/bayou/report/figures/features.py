@@ -1,4 +1,4 @@
-"""Which features matter: their weights, and how probable it is that they are needed."""
+"""Figures of features and columns: their weights, and their inclusion probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayou.report import words
 from bayou.report.facts import DRAWN, UNNAMED, RunFacts
 from bayou.report.figures.parts import DOTS, Figure, View, escaped, numbers
 
-# How many values of a column are named where it is pointed at.
+# Number of a column's values named in its hover text.
 NAMED_VALUES = 5
 
 
@@ -68,7 +68,7 @@ def _priors_view(priors: list[GroupPrior]) -> View:
 
 
 def _bars_view(view: str, names: list[str], sizes: list[float], axis: str, custom: list[list[str]], hover: str) -> View:
-    """A bar for each column; where one is pointed at, the first two of `custom` come before what else is told."""
+    """Return a view with one bar per column. Hover texts begin with the two entries of `custom`, then `hover`."""
     bars = {
         "type": "bar",
         "orientation": "h",
@@ -126,7 +126,7 @@ def _pairs_view(name: str, shown: PairStrengths, chosen: list[int]) -> View:
 def _dots_view(
     view: str, names: list[str], mean: np.ndarray, sd: np.ndarray | None, custom: list[list[str]], hover: str
 ) -> View:
-    """A dot with its 95% interval for each weight."""
+    """Return a view with a dot and a 95% interval for each weight."""
     dots = {
         "type": "scatter",
         "x": numbers(mean),
@@ -143,7 +143,7 @@ def _dots_view(
 
 
 def _features_of_classes(facts: RunFacts) -> Figure | None:
-    """A view for each of the commonest classes."""
+    """Return a figure with a view for each of the commonest classes."""
     views = [
         _weights_view(words.shortened(name, 16), strengths, top)
         for name, strengths in facts.class_strengths
@@ -178,7 +178,7 @@ def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> Vi
 
 
 def _height(views: list[View]) -> int:
-    """Height of a figure with a row for each name."""
+    """Return the height of a figure with a row for each name."""
     return 110 + 22 * max(len(view.data[0]["y"]) for view in views)
 
 
@@ -222,7 +222,7 @@ def inclusion(facts: RunFacts) -> Figure | None:
 
 
 def _needed(strengths: FeatureStrengths, top: np.ndarray) -> dict[str, Any]:
-    """A dot for each feature: its weight, and the probability that it is needed."""
+    """Return a dot for each feature: its weight and its inclusion probability."""
     assert strengths.inclusion is not None
     return {
         "type": "scatter",

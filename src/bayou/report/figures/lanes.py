@@ -1,4 +1,4 @@
-"""Inside a bank: the weights and losses of its lanes over time."""
+"""Figure of a bank's lanes: their weights and losses over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from bayou.report.facts import RunFacts
 from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
-# The heaviest lanes have a colour each; the others are one grey band.
+# The heaviest lanes have a color each; the others are one gray band.
 LANES = len(PALETTE)
 OTHERS = "@grey"
 

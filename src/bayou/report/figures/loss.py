@@ -1,4 +1,4 @@
-"""Loss over time, of one learner and of several."""
+"""Figures of the loss over time, for one learner and for several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayou.report import words
 from bayou.report.facts import Run, RunFacts
 from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
-# Squared losses that differ by this factor have a logarithmic axis, on which a few numbers far out flatten nothing.
+# Squared losses that differ by this factor get a logarithmic axis, so that outliers do not flatten the curve.
 STEEP = 20.0
 
 
@@ -20,9 +20,9 @@ def loss(facts: RunFacts) -> Figure:
     example, loss = curve["example"], curve[facts.run.loss_name]
     last = facts.result.examples
     ends = np.array([example[0], last])
-    recent = example >= min(100, last)  # before that, a point stands for a handful of examples
+    recent = example >= min(100, last)  # earlier points average a handful of examples
     if len(example) > 2 and 4 * (example[-1] - example[-2]) < example[-2] - example[-3]:
-        recent[-1] = False  # and so does a last point that came soon after
+        recent[-1] = False  # and so does a last point soon after the one before
     data = [
         line(example[recent], curve["window_loss"][recent], "recent", "@blue/55", width=1.2, mode="lines+markers"),
         line(example, loss, "so far", "@blue", width=2.6),
@@ -47,13 +47,13 @@ def loss(facts: RunFacts) -> Figure:
 
 
 def compared(runs: Sequence[Run]) -> Figure:
-    """The learning curves of several learners, the best first."""
+    """Return the learning curves of several runs, given in order, the best first."""
     data, heights, last = [], [], 1
     for k, run in enumerate(runs):
         curve = run.result.curve
         shown = curve["example"] >= min(10, run.result.examples)
         name = f"{escaped(run.name)} · {words.number(run.loss)}"
-        # Nine colours, then the same again, dashed.
+        # Nine colors, then the same dashed.
         dash = "solid" if k < len(PALETTE) else "dash"
         loss = curve[run.loss_name]
         data.append(line(curve["example"][shown], loss[shown], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash))
@@ -65,7 +65,7 @@ def compared(runs: Sequence[Run]) -> Figure:
 
 
 def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:
-    """Room for losses of these heights, over `last` examples."""
+    """Return axes that fit losses of these heights over `last` examples."""
     title, spread = {"title": {"text": loss_name.replace("_", " ")}}, np.quantile(heights, [0.1, 0.9])
     if loss_name == "squared_loss" and 0.0 < STEEP * spread[0] < spread[1]:
         low, high = np.log10([min(height for height in heights if height > 0.0), max(heights)])

@@ -1,7 +1,7 @@
-"""How good predicted numbers were: against the actual ones, and over time. What lies far out is marked at the edge.
+"""Figures of regression: predicted against actual numbers, residuals and interval coverage over time.
 
-A few numbers far from all others would make every plot a flat line: axes hold what is usual, and what lies beyond them
-stands at their edge as a triangle, and is counted.
+A few outliers would flatten every plot, so axes span the usual range; outliers are drawn as triangles at the edge and
+counted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def predicted(facts: RunFacts) -> Figure | None:
 
 
 def residuals(facts: RunFacts) -> Figure | None:
-    """What was missed, over time, beside the 90% intervals."""
+    """Return the residuals over time, with the 90% intervals."""
     sample = facts.sample
     if len(sample) < 2:
         return None
@@ -84,7 +84,7 @@ def residuals(facts: RunFacts) -> Figure | None:
 
 
 def coverage(facts: RunFacts) -> Figure | None:
-    """The share of numbers in their 90% intervals, over time."""
+    """Return the fraction of numbers inside their 90% intervals, over time."""
     sample = facts.sample
     if not facts.has_posterior or len(sample) < 2 or facts.result.coverage is None:
         return None
@@ -113,20 +113,20 @@ def coverage(facts: RunFacts) -> Figure | None:
 
 
 def _halves(facts: RunFacts) -> np.ndarray:
-    """Half the width of the 90% intervals, in the mean of each stretch."""
+    """Return half the width of the 90% intervals, averaged over each stretch."""
     low, high = facts.interval(facts.sample, LEVEL)
     return facts.averages((high - low) / 2.0)
 
 
 def _spread(sample: Sample, most: int = 1500) -> np.ndarray:
-    """Rows to draw: of all stretches alike, so that the first ones are there too."""
+    """Return the rows to draw, spread evenly over the sample so that early stretches show too."""
     return np.unique(np.linspace(0, len(sample) - 1, most).astype(np.int64))
 
 
 def _dots(
     sample: Sample, x: np.ndarray, y: np.ndarray, across: tuple[float, float] | None, up: tuple[float, float]
 ) -> tuple[list[dict[str, Any]], int]:
-    """A dot for each row, a triangle at the edge where it lies beyond; and how many do."""
+    """Return a dot for each row, or a triangle at the edge if it lies beyond the axes, and the number of those."""
     left, right = across or (-np.inf, np.inf)
     out = (x < left) | (x > right) | (y < up[0]) | (y > up[1])
     symbol = np.select(

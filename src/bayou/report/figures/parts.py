@@ -1,4 +1,4 @@
-"""What the figures share: lines, bars, axes, and how numbers and text go into them."""
+"""Building blocks of figures: lines, bars, axes, and conversion of numbers and text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayou.report import words
 from bayou.report.facts import RunFacts
 from bayou.report.recorder import Sample
 
-# The most predictions, or features, that get a dot each.
+# Maximum number of predictions, or features, that get a dot each.
 DOTS = 1500
 BINS = 48
 PALETTE = [f"@c{k}" for k in range(9)]
@@ -29,7 +29,7 @@ FINE_TICKS = (
 
 @dataclass(frozen=True)
 class View:
-    """One way to look at a figure."""
+    """View of a figure: its traces and layout."""
 
     name: str
     data: list[dict[str, Any]]
@@ -38,17 +38,17 @@ class View:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the page, with one view or several to choose from."""
+    """Figure of the page, with one or several views to choose from."""
 
     key: str
     title: str
-    how: str  # to read it
+    how: str  # explains how to read it
     views: list[View]
     height: int = 340
     wide: bool = False
 
     def plain(self) -> dict[str, Any]:
-        """As page.js reads it."""
+        """Return the dictionary that page.js reads."""
         return {
             "key": self.key,
             "views": [
@@ -73,14 +73,14 @@ def line(
 
 
 def diagonal(bottom: float, top: float, width: float = 1.5) -> dict[str, Any]:
-    """The dashed line on which a probability means what it says."""
+    """Return the dashed line of perfect calibration."""
     ends = np.array([bottom, top])
     own = line(ends, ends, "perfect", "@grey", dash="dash", width=width)
     return own | {"hoverinfo": "skip", "hovertemplate": None}
 
 
 def intervals(rate: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float = 1.6) -> dict[str, Any]:
-    """Error bars from low to high."""
+    """Return error bars from low to high."""
     return {
         "type": "data",
         "array": numbers(high - rate),
@@ -92,7 +92,7 @@ def intervals(rate: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: fl
 
 
 def examples_axis(first: float, last: float) -> dict[str, Any]:
-    """Examples seen, on a logarithmic axis that has some width even for a run of one example."""
+    """Return a logarithmic axis of examples seen, with some width even for a run of one example."""
     room = 0.02 * math.log10(max(last / first, 2.0))
     return {
         "type": "log",
@@ -105,7 +105,7 @@ def examples_axis(first: float, last: float) -> dict[str, Any]:
 
 
 def odds_ticks(low: float, high: float) -> dict[str, Any]:
-    """Ticks of an axis of log-odds, labelled with probabilities."""
+    """Return the ticks of a log-odds axis, labeled with probabilities."""
     ticks = [p for p in TICKS if low <= logit(p) <= high]
     if len(ticks) < 4:
         ticks = [p for p in FINE_TICKS if low <= logit(p) <= high]
@@ -114,7 +114,7 @@ def odds_ticks(low: float, high: float) -> dict[str, Any]:
 
 
 def bin_edges(values: np.ndarray, low: float | None = None, most: float = 0.998) -> np.ndarray:
-    """Bins for nearly all of the values; the outermost ones take what lies beyond."""
+    """Return edges of bins that span nearly all of the values; the outermost bins take the rest."""
     first, last = np.quantile(values, [1.0 - most, most])
     first = float(first) if low is None else low
     if last - first < 1e-6:
@@ -123,7 +123,7 @@ def bin_edges(values: np.ndarray, low: float | None = None, most: float = 0.998)
 
 
 def usual(values: np.ndarray) -> tuple[float, float]:
-    """Ends of an axis that hold all but what lies far out: half of the middle 98 % wider on either side."""
+    """Return the ends of an axis without outliers: the middle 98 %, extended by half its width on either side."""
     low, high = np.quantile(values, [0.01, 0.99])
     room = 0.5 * (high - low)
     low, high = max(float(values.min()), float(low - room)), min(float(values.max()), float(high + room))
@@ -133,7 +133,7 @@ def usual(values: np.ndarray) -> tuple[float, float]:
 def bars(
     edges: np.ndarray, values: np.ndarray, mass: np.ndarray, name: str, colour: str, shown: Any = None
 ) -> dict[str, Any]:
-    """A histogram of values, as shares of their mass."""
+    """Return a histogram of values, as fractions of their mass."""
     heights = np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=mass)[0] / mass.sum()
     middle = (edges[1:] + edges[:-1]) / 2
     spans = [
@@ -153,7 +153,7 @@ def bars(
 
 
 def dotted(facts: RunFacts) -> np.ndarray:
-    """Which rows of the second half get a dot."""
+    """Return the rows of the second half that get a dot."""
     mass = facts.late.mass
     if len(mass) <= DOTS:
         return np.arange(len(mass))
@@ -161,13 +161,13 @@ def dotted(facts: RunFacts) -> np.ndarray:
 
 
 def place(sample: Sample, k: int) -> str:
-    """Where row k of a sample came from, with its tag."""
+    """Return the line or example number of row k of a sample, with its tag."""
     tag = sample.tags[k]
     return words.row_name(sample.line[k], sample.row[k]) + (f", {escaped(words.shortened(tag, 40))}" if tag else "")
 
 
 def numbers(values: Any) -> list[float | None]:
-    """Numbers for JSON, with five digits: more than a screen shows."""
+    """Return numbers for JSON with five digits, more than a screen shows; None for values that are not finite."""
     return [
         float(f"{value:.5g}") if math.isfinite(value) else None for value in np.asarray(values, np.float64).tolist()
     ]

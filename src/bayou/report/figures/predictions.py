@@ -1,4 +1,4 @@
-"""How good the predictions were: whether probabilities hold, and labels are told apart."""
+"""Figures of probabilities: calibration, and distribution by label."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bayou.report import words
 from bayou.report.facts import RunFacts
 from bayou.report.figures.parts import Figure, View, bars, bin_edges, diagonal, intervals, numbers, odds_ticks
 
-# A table of so few classes takes half the page.
+# A confusion matrix of at most this many classes takes half the page.
 HALF = 5
 
 
 def reliability(facts: RunFacts) -> Figure:
     groups = facts.result.reliability
     p, rate, mass = groups["probability"], groups["rate"], groups["mass"]
-    # Each group counts as its weight in examples of average weight.
+    # Number of examples of average weight that each group's weight amounts to.
     n = mass * (facts.result.examples / mass.sum())
     low, high = wilson(rate, n)
     top = min(1.0, 1.08 * max(float(p.max()), float(high.max())))
@@ -90,7 +90,7 @@ def _groups(
 
 
 def wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95% interval of a rate seen in n trials."""
+    """Return Wilson's 95% interval of a rate observed in n trials."""
     z = reach(0.95)
     middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)

@@ -1,4 +1,4 @@
-"""How sure the predictions were: what is chance, and what is lack of examples."""
+"""Figures of uncertainty: chance (aleatoric) and lack of examples (epistemic)."""
 
 from __future__ import annotations
 

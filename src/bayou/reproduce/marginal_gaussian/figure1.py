@@ -10,8 +10,8 @@ MINUTE, HOUR = 60.0, 3600.0
 MILLION = 1_000_000
 
 # Table 1, by method: (r, seconds) at a million and at ten million examples, with 20 active features and with 40. The
-# paper's Gauss is our newton, ApproxG our taylor; it says that both variance rules come out the same, and prints one
-# number.
+# paper's Gauss is our newton, ApproxG our taylor; it says that both variance rules give the same results, and
+# prints one number.
 TABLE_1: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
     "AdaGrad": (((117.6, 8), (135.9, 58)), ((246.3, 10), (219.88, 78))),
     "Moment probit": (((190.3, 6), (540.3, 45)), ((178.6, 7), (388.51, 53))),
@@ -42,7 +42,7 @@ ALL = (
 
 
 def panels(who: tuple[Method, ...] = ALL, examples: tuple[int, int] = (MILLION, 100_000)) -> list[Panel]:
-    """The two streams of Table 1: 200 features, 20 or 40 of them active on average, true weights of std 1."""
+    """Return the two streams of Table 1: 200 features, 20 or 40 active on average, true weights of std 1."""
     return [
         random_panel(
             f"{active} active", f"d = 200, E[d_t] = {active}, std 1",

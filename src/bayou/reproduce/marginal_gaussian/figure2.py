@@ -1,8 +1,8 @@
-"""Figure 2: a long tail of eight million features; and a Criteo file of the user's (marginal-gaussian, section 4).
+"""Figure 2: a long tail of eight million features, and a Criteo file of the user's (marginal-gaussian, section 4).
 
 The right half is a protocol: predict each example of the file, add up its loss, learn from it, and show the summed loss
-relative to that of the best AdaGrad. Columns are hashed to 2^22 features and numbers cut into 20 quantiles, as `bayou
-train` does it; the paper does not say what it did. All learners have an intercept.
+relative to that of the best AdaGrad. Columns are hashed to 2^22 features and numbers cut into 20 quantiles, as in
+`bayou train`; the paper does not describe its encoding. All learners have an intercept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, Trac
 
 BITS = 22
 FILE = "right: file"
-# On real data there is no true prior: every Gaussian chooses from the same variances.
+# Real data have no true prior: every Gaussian learner chooses from the same variances.
 VARIANCES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 FILE_METHODS = (
     Method("Marginal", "Marginal", {}, PRIOR, VARIANCES),
@@ -32,7 +32,7 @@ FILE_METHODS = (
     methods.BANK,
 )
 BASE = "AdaGrad"
-# What the paper says of its 45 million examples.
+# The paper's results on its 45 million examples.
 PAPER_LOSS = {"Marginal": 0.465}
 
 
@@ -71,7 +71,7 @@ def run(report: Report) -> None:
 
 
 def file_traces(options: Options) -> list[Trace]:
-    """The curves of all learners over one reading of the user's files."""
+    """Return the curves of all learners over one reading of the user's files."""
     from bayou import sources
 
     source = sources.open(list(options.data), recipe={"bits": BITS}, on_error="skip")
@@ -96,7 +96,7 @@ def file_traces(options: Options) -> list[Trace]:
 
 
 def relative(best: Mapping[str, results.Best], method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Per cent of summed loss above (below, if negative) that of the best AdaGrad, and the examples seen."""
+    """Return the examples seen, and by how many per cent the summed loss exceeds that of the best AdaGrad."""
     (trace,), (base,) = best[method].traces, best[BASE].traces
     return trace.example, 100.0 * (trace.loss / base.loss - 1.0)
 
@@ -115,7 +115,7 @@ def report_file(report: Report, best: Mapping[str, results.Best]) -> None:
 
 
 def draw_with(best: Mapping[str, results.Best]) -> study.Draw:
-    """The long tail, and beside it the file if there is one."""
+    """Return a function that draws the long tail, and beside it the user's file if there is one."""
 
     def draw(report: Report, panels: Sequence[Panel], found: Sequence[results.Score]) -> None:
         columns = 2 if best else 1

@@ -1,4 +1,4 @@
-"""Figure 3: the logistic distribution and the normal one that stands for it (marginal-gaussian, appendix A).
+"""Figure 3: the logistic distribution and its normal approximation (marginal-gaussian, appendix A).
 
 The sigmoid is replaced by the normal distribution function of variance 8/pi, whose slope at 0 is the same, 1/4. The
 paper says that the two differ by less than 0.02 everywhere.
@@ -19,7 +19,7 @@ PAPER_BOUND = 0.02
 
 
 def columns() -> np.ndarray:
-    """x and the six curves, as rows."""
+    """Return x and the six curves, as rows."""
     from scipy.special import expit
     from scipy.stats import norm
 

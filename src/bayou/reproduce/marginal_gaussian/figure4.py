@@ -7,7 +7,7 @@ from bayou.reproduce.marginal_gaussian.study import random_panel, simulated
 
 
 def panels(weights: str = "normal") -> list[Panel]:
-    """A row for each number of active features, a column for each standard deviation of the true weights."""
+    """Return the panels, a row per number of active features, a column per standard deviation of the true weights."""
     return [
         random_panel(
             f"{active} active, std {std}", f"d = 200, E[d_t] = {active}, std {std}",

@@ -1,4 +1,4 @@
-"""Figure 6: categorical features, picked evenly or with exponentially falling chances."""
+"""Figure 6: categorical features, drawn uniformly or with exponentially decreasing probabilities."""
 
 from __future__ import annotations
 

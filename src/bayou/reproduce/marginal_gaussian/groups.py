@@ -1,4 +1,4 @@
-"""Section 4: several priors, each governing a subset of the features. Marginal is told the prior of each feature."""
+"""Section 4: several priors, each governing a subset of the features. Marginal is given the prior of each feature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bayou.reproduce.marginal_gaussian import methods
 from bayou.reproduce.marginal_gaussian.streams import Panel
 from bayou.reproduce.marginal_gaussian.study import simulated
 
-# Standard deviations of the true weights; each governs an equal share of 200 features.
+# Standard deviations of the true weights; each applies to an equal number of the 200 features.
 GROUPS = ((0.5, 2.0), (0.5, 1.0, 2.0, 4.0))
 
 

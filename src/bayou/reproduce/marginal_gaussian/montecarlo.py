@@ -1,4 +1,4 @@
-"""Table 1's rows VB-100 and VB-1000: variational Bayes with samples instead of nodes. Slow, so by itself."""
+"""Table 1's rows VB-100 and VB-1000: variational Bayes with samples instead of nodes. Separate because it is slow."""
 
 from __future__ import annotations
 

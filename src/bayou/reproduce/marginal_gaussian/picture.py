@@ -13,7 +13,7 @@ from bayou.reproduce.experiment import Report
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
 
-# Colour, dashes and width of each method; later ones are drawn above earlier ones.
+# Color, dashes and width of each method; later ones are drawn above earlier ones.
 LINES: dict[str, tuple[str, Any, float]] = {
     "Marginal, prior 1": (SKY, (0, (4, 1.5)), 1.6),
     "Marginal, best prior": (SKY, "-", 1.6),
@@ -32,14 +32,14 @@ LINES: dict[str, tuple[str, Any, float]] = {
     "Moment exact": (PINK, (0, (5, 2)), 1.6),
     "Bank": (INK, (0, (1, 1.4)), 1.5),
 }
-# The regret of the first few examples is noise.
+# Regret over the first few examples is noise.
 FIRST = 100
-# A panel is at most this many times as high as its lowest curve ends: one that explodes would press the others flat.
+# Height of a panel relative to the end of its lowest curve, at most: a curve that diverges would flatten the others.
 HIGHEST = 3.2
 
 
 def curves(rows: int, columns: int) -> Any:
-    """How to draw a grid of panels, row by row."""
+    """Return a function that draws the panels as a grid, row by row."""
 
     def draw(report: Report, panels: Sequence[Panel], found: Sequence[Score]) -> None:
         size = (4.2 * columns + 1.2, 3.1 * rows + 1.2) if rows > 1 else (5.2 * columns, 4.8)
@@ -57,7 +57,7 @@ def curves(rows: int, columns: int) -> Any:
 
 
 def regret_panel(axes: Any, panel: Panel, found: Sequence[Score]) -> None:
-    """The mean over draws of every method, the standard deviation as a band, and the bound."""
+    """Draw the mean over draws of every method, the standard deviation as a band, and the bound."""
     ends, least, most = [], np.inf, 0.0
     order = list(LINES)
     for score in sorted(found, key=lambda score: order.index(score.method)):
@@ -87,7 +87,7 @@ def regret_panel(axes: Any, panel: Panel, found: Sequence[Score]) -> None:
 
 
 def bound_of(panel: Panel) -> float:
-    """0.5 ln T for each of d parameters is r = d / 2."""
+    """Return the bound on r: 0.5 ln T for each of d parameters is r = d / 2."""
     return panel.n_features / 2
 
 
@@ -99,7 +99,7 @@ def _note(axes: Any, lines: Sequence[str]) -> None:
 
 
 def legend(figure: Any, axes: Any, columns: int) -> None:
-    """One for all panels, below them, in the order of the first that has them."""
+    """Draw one legend for all panels below them, in the reverse order of LINES, other names last."""
     named: dict[str, Any] = {}
     for one in axes.flat:
         handles, labels = one.get_legend_handles_labels()

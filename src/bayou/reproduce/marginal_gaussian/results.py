@@ -1,4 +1,4 @@
-"""From curves to numbers: the best of every grid, its mean and spread over draws, and the files that hold them."""
+"""Results from curves: the best setting of every grid, its mean and spread over draws, and rows of tables and files."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ SUMMARY_COLUMNS = (
     "panel", "method", "setting", "examples", "draws", "paper_examples", "paper_r", "r", "r_std", "ratio", "ratio_std",
     "paper_seconds", "seconds",
 )  # fmt: skip
-# What the others are measured against.
+# The method that the others are compared with.
 REFERENCE = "Marginal"
 
 
 @dataclass(frozen=True)
 class Score:
-    """One method on one stream, at its best setting.
+    """Result of one method on one stream, at its best setting.
 
     Attributes:
         r, r_std: R_T / ln T, its mean and standard deviation over draws.
-        ratio, ratio_std: the same of r over that of the reference method, draw by draw: streams differ a lot.
-        at_edge: whether the best setting is the first or last that was tried.
-        paper: what the paper prints, if anything: (examples, r, seconds).
-        traces: the curves of all draws at that setting.
+        ratio, ratio_std: the same of r divided by that of the reference method, per draw: streams differ a lot.
+        at_edge: whether the best setting is the first or last of the grid.
+        paper: the paper's numbers, if any: (examples, r, seconds).
+        traces: the curves of all draws at the best setting.
     """
 
     panel: str
@@ -49,7 +49,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Best:
-    """A method's best setting, its curves over all draws, and whether the setting is the first or last tried."""
+    """Best setting of a method, its curves over all draws, and whether the setting is the first or last of the grid."""
 
     setting: str
     traces: tuple[Trace, ...]
@@ -57,7 +57,7 @@ class Best:
 
 
 def best(methods: Iterable[Method], traces: Sequence[Trace], height: Callable[[Trace], float]) -> dict[str, Best]:
-    """Of each method, the setting whose mean height at the end is least."""
+    """Return the best setting of each method: the one with the smallest mean of `height` over draws."""
     found = {}
     for method in methods:
         by_setting: dict[str, list[Trace]] = {}
@@ -72,7 +72,7 @@ def best(methods: Iterable[Method], traces: Sequence[Trace], height: Callable[[T
 
 
 def scores(panel: Panel, traces: Iterable[Trace]) -> list[Score]:
-    """The methods of a panel, in its order, each at the setting whose mean regret at the end is least."""
+    """Return the scores of a panel's methods, in order, each at the setting with the smallest mean final regret."""
     chosen = best(panel.methods, [trace for trace in traces if trace.panel == panel.name], final_r)
     against = next((name for name in chosen if name.startswith(REFERENCE)), next(iter(chosen)))
     reference = np.array([final_r(trace) for trace in chosen[against].traces])
@@ -91,7 +91,7 @@ def scores(panel: Panel, traces: Iterable[Trace]) -> list[Score]:
 
 
 def paper_number(panel: Panel, method: str, examples: int) -> tuple[int, float, float | None] | None:
-    """What the paper prints at this number of examples, else at the nearest one it has."""
+    """Return the paper's numbers at this number of examples or the nearest one that it has; None without any."""
     printed = panel.paper.get(method)
     if not printed:
         return None
@@ -100,7 +100,7 @@ def paper_number(panel: Panel, method: str, examples: int) -> tuple[int, float, 
 
 
 def final_r(trace: Trace) -> float:
-    """R_T / ln T."""
+    """Return R_T / ln T."""
     return float(trace.normalized[-1])
 
 
@@ -115,7 +115,7 @@ def as_table(scores: Sequence[Score]) -> tuple[tuple[str, ...], list[tuple[str, 
         row: tuple[str, ...] = ("" if score.panel == before else score.panel,) * several
         row += (score.method, score.setting + " (edge of the grid)" * score.at_edge)
         row += (_number(score.paper and score.paper[1]),) * printed
-        # One draw has no spread.
+        # A single draw has no spread.
         spreads = (f"{score.r_std:.2f}", f"{score.ratio_std:.3f}") if len(score.traces) > 1 else ("", "")
         row += (_number(score.r), spreads[0], f"{score.ratio:.3f}", spreads[1])
         row += (seconds(score.paper and score.paper[2]),) * printed
@@ -129,12 +129,12 @@ def _number(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time for a table."""
+    """Return a time as text, "" for None."""
     return "" if value is None else f"{value:.2f} s" if value < 100 else f"{value:,.0f} s"
 
 
 def notes(found: Sequence[Score], rivals: Sequence[str]) -> list[str]:
-    """What the paper says of the order, and whether it came out; and whose numbers are not comparable."""
+    """Return notes on whether the reference method has less regret than its rivals, and on incomparable numbers."""
     said = []
     by_panel: dict[str, dict[str, Score]] = {}
     for score in found:
@@ -159,7 +159,7 @@ def _list(some: Sequence[Score]) -> str:
 
 
 def curve_rows(traces: Iterable[Trace], shown: Iterable[Trace]) -> Iterable[tuple[Any, ...]]:
-    """Yield every curve of every learner of every grid; `shown` is 1 for those that tables and pictures show."""
+    """Yield the rows of every curve of every learner of every grid, marked by whether tables and pictures show it."""
     chosen = {(trace.panel, trace.method, trace.setting) for trace in shown}
     for trace in traces:
         who = (trace.panel, trace.method, trace.setting)

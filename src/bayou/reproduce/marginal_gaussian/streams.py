@@ -1,4 +1,4 @@
-"""A stream and the methods that meet on it: one panel of a figure, one half of a table.
+"""Panels of figures and tables: a stream and the methods that are compared on it.
 
 A method is a learner with all its settings but one; the values of that one are its grid. Every learner of every grid
 learns each batch as it is drawn, so a stream is drawn once, however many learners there are.
@@ -18,20 +18,20 @@ from bayou.core import links
 from bayou.core.batch import Batch
 from bayou.evaluate.binary import Meter
 
-# The values of a grid are multiples of the true prior variance, or those of a parameter of the learner.
+# Marks grids whose values are multiples of the true prior variance, not values of a parameter of the learner.
 PRIOR = "prior"
 
 
 @dataclass(frozen=True)
 class Method:
-    """One learner and its grid.
+    """Learner and the grid of one of its parameters.
 
     Attributes:
         name: its name in tables and pictures.
         learner: the class in bayou.learners.
         settings: the parameters that are fixed.
         varied: the parameter whose values are tried: PRIOR, or one of the learner's own.
-        values: what is tried.
+        values: the grid.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Method:
     values: tuple[float, ...] = ()
 
     def contestants(self, n_features: int, true_prior: Any, intercept: bool) -> list[Contestant]:
-        """A new learner for every value of the grid."""
+        """Return a new learner for every value of the grid."""
         make = getattr(learners, self.learner)
         fixed = {"intercept": intercept, **self.settings}
         if self.varied is None:
@@ -66,16 +66,16 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Panel:
-    """A stream, the methods that meet on it, and what the paper says of them.
+    """Stream, the methods compared on it, and the paper's numbers.
 
     Attributes:
         name: its name in files and tables; title: in the picture.
         generator: the name of a stream in bayou.simulate; settings: its parameters.
         n_features: d.
-        methods: those that are compared.
-        active: about how many features an example has, for an estimate of the work.
+        methods: the methods compared.
+        active: approximate number of features of an example, for estimating the work.
         examples: the numbers of examples of the full and of the quick run.
-        paper: by method, what the paper prints: {examples: (r, seconds or None)}.
+        paper: the paper's numbers, by method: {examples: (r, seconds or None)}.
     """
 
     name: str
@@ -97,11 +97,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Trace:
-    """The curve of one learner over one draw of a stream.
+    """Curve of one learner over one draw of a stream.
 
     Attributes:
-        example, loss, regret: the number of examples, summed log loss and regret so far. No regret without a truth.
-        seconds: CPU time to draw the stream, learn it and score it, as if this learner had been alone.
+        example, loss, regret: number of examples, summed log loss and regret so far; regret is None without a truth.
+        seconds: CPU time to draw the stream, learn it and score it, as if this learner had run alone.
     """
 
     panel: str
@@ -115,7 +115,7 @@ class Trace:
 
     @property
     def normalized(self) -> np.ndarray:
-        """r_t = R_t / ln t; nothing is known at t = 1."""
+        """Return r_t = R_t / ln t, which is NaN at t = 1."""
         assert self.regret is not None
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.example > 1, self.regret / np.log(self.example), np.nan)
@@ -131,7 +131,7 @@ def one_pass(
     link: str = "logistic",
     on_batch: Callable[[int], Any] = lambda examples: None,
 ) -> list[Trace]:
-    """Every contestant predicts and then learns each batch as it comes; the stream is gone through once."""
+    """Run all contestants over the stream once: each predicts every batch and then learns it."""
     meters = [Meter(regret=truth is not None) for _ in contestants]
     spent = np.zeros(len(contestants))
     shared, clock = 0.0, time.thread_time()
@@ -149,7 +149,7 @@ def one_pass(
         on_batch(len(batch))
     found = []
     for contestant, meter, seconds in zip(contestants, meters, spent, strict=True):
-        curve = meter.curve()  # `result` would also compute what is not needed here, AUC above all
+        curve = meter.curve()  # `result` would also compute AUC and more, which are not needed here
         found.append(
             Trace(
                 panel, contestant.method, contestant.setting, draw,
@@ -161,7 +161,7 @@ def one_pass(
 
 @dataclass(frozen=True)
 class PanelDraw:
-    """One draw of one panel: the job of one process at a time."""
+    """Job of one process: one draw of one panel."""
 
     panel: Panel
     seed: int
@@ -190,7 +190,7 @@ class PanelDraw:
         )
 
     def _warm_up(self, stream: simulate.Simulation) -> None:
-        """Compile all kernels before the clock runs: one example is drawn, and a small stream is learned."""
+        """Compile all kernels before timing starts, by drawing one example and learning a small stream."""
         for _ in stream.batches(1):
             pass
         small = simulate.random(n_features=16, active=0.5)

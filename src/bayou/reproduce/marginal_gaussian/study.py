@@ -1,4 +1,4 @@
-"""The common course of the experiments on simulated streams: learn, choose the best settings, write, draw."""
+"""Common steps of experiments on simulated streams: learn, choose the best settings, write, draw."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def random_panel(
     paper: Any = None,
     **settings: Any,
 ) -> Panel:
-    """A stream of random features, each of them active as often as the others, and weights of standard deviation std.
+    """Return a panel on a stream of random features that are equally often active, with true weights of sd `std`.
 
     Args:
-        active: the number of features that an example has on average; methods: by default those of the figures.
+        active: the mean number of features of an example; methods: by default those of the figures.
     """
     settings = {"n_features": n_features, "active": active / n_features, "weight_std": float(std), **settings}
     methods = figure_methods(std) if methods is None else methods
@@ -68,8 +68,8 @@ def run(
 
     Args:
         draws: the numbers of draws of the quick and of the full run.
-        share: the share of the usual time that these panels take.
-        more: curves of the same figure that come from elsewhere; more_shown: those of them that are shown.
+        share: the fraction of the usual time that these panels take.
+        more: further curves of the figure, from elsewhere; more_shown: those of them that are shown.
     """
     options = report.options
     seeds = options.seeds(*draws)

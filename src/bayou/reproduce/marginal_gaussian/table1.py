@@ -16,7 +16,7 @@ from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
 
 LONG = 3_000_000
-# The methods of the long run take this share of the time of all.
+# Fraction of the time of all methods that those of the long run take.
 LONG_SHARE = 0.6
 LONG_METHODS = (
     methods.TAYLOR, methods.JOINT, methods.MOMENT_PROBIT, methods.MOMENT_STEP, methods.MOMENT_EXACT,
@@ -38,7 +38,7 @@ def run(report: Report) -> None:
 
 
 def draw(report: Report, panels: Sequence[Panel], found: Sequence[Score]) -> None:
-    """Every draw a dot, the paper's number a diamond, beside each other for each method."""
+    """Draw a dot for every draw and a diamond for the paper's number, side by side for each method."""
     with report.picture(10.4, 4.8) as figure:
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for one, panel in zip(axes, panels, strict=True):

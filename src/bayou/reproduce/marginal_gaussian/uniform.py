@@ -1,4 +1,4 @@
-"""Appendix E: as figure 4, with true weights that are uniformly distributed around 0, of the same variances."""
+"""Appendix E: figure 4 with true weights that are uniformly distributed around 0, with the same variances."""
 
 from __future__ import annotations
 

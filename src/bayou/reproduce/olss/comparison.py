@@ -1,7 +1,7 @@
 """The second paper's comparison: test AUC and F1 at every number of features, for spike and slab, FTRL and VW.
 
-Each order of the training rows is learned from once, in a stream, except for its last fifth, on which settings are
-chosen: of all models of a method with at most a given number of features, the one that did best there is shown.
+Each order of the training rows is learned once, as a stream, except for its last fifth, the validation rows: of all
+models of a method with at most a given number of features, the best one on these rows is shown.
 Settings are rho0 and tau0 for spike and slab; alpha and l1 for FTRL. Both are chosen for the measure that is shown. VW
 is logistic regression on all features at its defaults, as in the paper; it is left out where it is not installed.
 """
@@ -42,7 +42,7 @@ MEASURES = ("AUC", "F1")
 
 @dataclass(frozen=True)
 class Model:
-    """A sparse model of one order, and what it is worth: by measure, on the validation rows and on each test."""
+    """Sparse model of one order, with its scores by measure on the validation rows and on each test."""
 
     problem: str
     method: str
@@ -65,7 +65,7 @@ def _worth(y: np.ndarray, probability: np.ndarray) -> dict[str, float]:
 
 
 def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
-    """All settings of all methods on one order of the training rows."""
+    """Yield the models of all settings of all methods on one order of the training rows."""
     rows = np.random.default_rng(order).permutation(len(problem.y))
     learned, held = rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
     X, y = problem.X[learned], problem.y[learned]
@@ -118,7 +118,7 @@ def _full(learner: SpikeSlab, Z: csr_array) -> np.ndarray:
 
 
 def _vw(X: csr_array, y: np.ndarray, weights: Any, others: Sequence[csr_array]) -> tuple[list[np.ndarray], float]:
-    """VW's probabilities of some rows after one pass over others; and its seconds, reading of text included."""
+    """Return VW's probabilities on `others` after one pass over X, and its seconds, which include reading text."""
     command = [sys.executable, "-P", "-m", "vowpalwabbit", "--quiet", "-b", "20"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -146,17 +146,17 @@ def _vw_text(path: Path, X: csr_array, y: Any, weights: Any) -> None:
             file.write(f"{label}{weight} | {features}\n")
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------------------
 
 
 def best(found: Sequence[Model], method: str, measure: str, order: int, size: int) -> Model | None:
-    """Of a method's models of one order with 1 to `size` features, the one best on the validation rows."""
+    """Return the model of a method and order with 1 to `size` features that is best on the validation rows."""
     fitting = [m for m in found if m.method == method and m.order == order and 0 < m.size <= size]
     return max(fitting, key=lambda m: m.valid[measure], default=None)
 
 
 def at_size(found: Sequence[Model], method: str, measure: str, size: int, test: str | None = None) -> np.ndarray:
-    """What the best models are worth, one number per order; NaN where there is none. `test` None is the mean of all."""
+    """Return the test score of the best model of each order, NaN where there is none; the mean of all tests if None."""
     worth = []
     for order in sorted({model.order for model in found}):
         model = best(found, method, measure, order, size)
@@ -166,7 +166,7 @@ def at_size(found: Sequence[Model], method: str, measure: str, size: int, test: 
 
 
 def everything(found: Sequence[Model], method: str, measure: str, test: str | None = None) -> np.ndarray:
-    """The same of a method that uses all features."""
+    """Return the test score of each order for models of any size."""
     return at_size(found, method, measure, 1 << 62, test)
 
 
@@ -207,7 +207,7 @@ def add_seconds(report: Report, found: Sequence[Model]) -> None:
 
 
 def write(report: Report, found: Sequence[Model]) -> None:
-    """Write all models and their measures."""
+    """Write a CSV file of all models and their measures."""
     measured = [f"valid_{measure}" for measure in MEASURES]
     columns = ["problem", "method", "setting", "order", "size", "seconds", *measured, "test", *MEASURES]
     rows = [
@@ -222,7 +222,7 @@ def write(report: Report, found: Sequence[Model]) -> None:
 
 
 def run_all(report: Report, problems: Sequence[Problem]) -> list[Model]:
-    """Learn every problem in every order."""
+    """Learn every problem in every order and return the models."""
     orders = report.options.seeds(1, 3)
     found: list[Model] = []
     for problem, order in report.each(list(product(problems, orders))):
@@ -237,7 +237,7 @@ COLOURS = {OURS: BLUE, RIVAL: ORANGE, FULL: SKY, VW: GREY}
 
 
 def panel(axes: Any, found: Sequence[Model], measure: str, test: str | None, title: str) -> None:
-    """The measure against the number of features: mean over orders, and their spread as a band."""
+    """Draw the measure against the number of features: the mean over orders, and their spread as a band."""
     most = max((m.size for m in found if m.method in (OURS, RIVAL)), default=10)
     sizes = np.unique(np.geomspace(5, max(most, 10), 30).astype(int))
     for method in (RIVAL, OURS):

@@ -1,8 +1,8 @@
-"""The data of the second paper's experiments, or the public sets that stand in for those that are not public.
+"""Data sets of the second paper's experiments, or public ones instead of those that are not public.
 
 Its click logs are Yahoo's own. Text: Reuters-21578 (four topics) and 20 Newsgroups, as tf-idf of unit length and as 0/1
-words. Clicks: flights that are late, and TalkingData, both in the order of time, so that the tests are later than what
-was learned from; Criteo, Frappe; iPinYou, where clicks are rare.
+words. Clicks: late flights and TalkingData, both in time order, so that the tests come after the training rows; Criteo
+and Frappe; iPinYou, where clicks are rare.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from bayou.core.errors import BadInput
 from bayou.reproduce.experiment import data_folder
 
 TOPICS = ("acq", "money-fx", "grain", "earn")
-# tau0: of rows of unit length, and of 0/1 features; the usual one in the middle.
+# Values of tau0 for rows of unit length, and for 0/1 features; the usual one is in the middle.
 UNIT_ROWS, INDICATORS = (1.0, 3.0, 10.0, 30.0, 100.0), (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows to learn from, in the order of their file, and tests.
+    """Training rows, in the order of their file, and tests.
 
     Attributes:
         slab_variances: the tau0 to choose from.
         tests: (name, rows, labels).
-        weights: of the training rows; None is 1 each.
-        groups: of each feature, the name of its group; empty where there are none.
+        weights: those of the training rows; None means 1 each.
+        groups: the group name of each feature; empty if there are no groups.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Problem:
 
 
 def folder(data: Sequence[str]) -> Path:
-    """Where the files are: --data, the folder that BAYOU_DATA names, or ../shared/data."""
+    """Return the folder of the data sets: --data, else BAYOU_DATA, else ../shared/data; raise BadInput if missing."""
     found = Path(data[0]) if data else data_folder()
     if not found.is_dir():
         raise BadInput(
@@ -72,7 +72,7 @@ def _file(where: Path, name: str) -> Path:
 
 @cache
 def _texts(path: Path) -> tuple[csr_array, csr_array, list, list]:
-    """tf-idf of training and test rows, and their labels."""
+    """Return tf-idf features of training and test rows, and their labels."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     with gzip.open(path, "rt") as file:
@@ -94,7 +94,7 @@ def _text_problem(path: Path, name: str, positive: Callable[[object], bool], bin
 
 
 def text_problems(where: Path, quick: bool = False) -> list[Problem]:
-    """Reuters' topics and the news groups: nine, or two for a quick look."""
+    """Return the problems from Reuters and 20 Newsgroups: nine, or two for a quick run."""
     reuters, news = _file(where, "reuters21578_modapte.jsonl.gz"), _file(where, "newsgroups20_bydate.jsonl.gz")
     found = [
         _text_problem(reuters, topic, lambda label, topic=topic: topic in label, binary)  # type: ignore[misc]
@@ -110,7 +110,7 @@ def text_problems(where: Path, quick: bool = False) -> list[Problem]:
 
 
 def _one_hot(columns: dict[str, np.ndarray], train: int) -> tuple[csr_array, tuple[str, ...]]:
-    """An indicator for every value that the first `train` rows have, and the column of each."""
+    """Return indicators of the values that occur in the first `train` rows, and the column of each indicator."""
     parts, groups = [], []
     for name, values in columns.items():
         known, codes = np.unique(values[:train], return_inverse=True)
@@ -124,7 +124,7 @@ def _one_hot(columns: dict[str, np.ndarray], train: int) -> tuple[csr_array, tup
 
 
 def _in_time(name: str, columns: dict[str, np.ndarray], y: np.ndarray, share: float, tests: Sequence[str]) -> Problem:
-    """The first share to learn from, the rest in equal parts to test on."""
+    """Return a problem whose first fraction `share` is for training and the rest, in equal parts, for tests."""
     train = int(share * len(y))
     X, groups = _one_hot(columns, train)
     edges = np.linspace(train, len(y), len(tests) + 1).astype(int)
@@ -133,7 +133,7 @@ def _in_time(name: str, columns: dict[str, np.ndarray], y: np.ndarray, share: fl
 
 
 def flights(where: Path) -> Problem:
-    """Arrivals more than 15 minutes late, New York 2013: learned from the first half of the year."""
+    """Return arrivals more than 15 minutes late, New York 2013; the first half of the year is for training."""
     from pyarrow import csv
 
     table = csv.read_csv(_file(where, "nycflights13.csv.gz")).filter(_there("arr_delay")).sort_by("time_hour")
@@ -156,7 +156,7 @@ def _there(name: str) -> Any:
 
 
 def talkingdata(where: Path) -> Problem:
-    """Installs after a click, in the order of the clicks."""
+    """Return app installs after clicks, in the order of the clicks."""
     from pyarrow import csv
 
     table = csv.read_csv(_file(where, "talkingdata.sample100k.csv.gz"))
@@ -176,12 +176,12 @@ def svmlight(where: Path, name: str, train: str, test: str) -> Problem:
 
 
 def ipinyou(where: Path) -> Problem:
-    """One click in a hundred; the test is another day's."""
+    """Return iPinYou, with one click in a hundred rows; the test is from another day."""
     return svmlight(where, "iPinYou", "ipinyou.train.svm.gz", "ipinyou.test.svm.gz")
 
 
 def fewer_negatives(problem: Problem, rate: float, seed: int = 0) -> Problem:
-    """A share of the negatives, each with the weight of those it stands for."""
+    """Return a problem with a fraction `rate` of the negatives, each weighted by 1 / rate."""
     kept = problem.y | (np.random.default_rng(seed).random(len(problem.y)) < rate)
     weights = np.where(problem.y, 1.0, 1.0 / rate)[kept]
     name = f"{problem.name}, {rate:.0%} of negatives"

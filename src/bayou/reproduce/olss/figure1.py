@@ -1,4 +1,4 @@
-"""Figure 1 of olss: how many features are selected, against rho0."""
+"""Figure 1 of olss: number of selected features against rho0."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from bayou.reproduce.experiment import Report, experiment
 from bayou.reproduce.olss import comparison, data
 from bayou.reproduce.olss.comparison import OURS, RIVAL, Model
 
-FEW = 50  # up to this number of features spike and slab should be ahead
+FEW = 50  # up to this number of features, spike and slab should be ahead
 RATE = 0.1
 
 
@@ -51,8 +51,8 @@ def run(report: Report) -> None:
 
 
 def ahead(found: Sequence[Model]) -> str:
-    """On how many sets spike and slab is ahead of FTRL in test AUC: at each number of features up to FEW, and in their
-    mean. Means are over orders; a number of features at which one of the two has no model in some order is left out.
+    """Return a sentence on how many sets spike and slab beats FTRL in test AUC, at each size up to FEW and in the mean
+    of these. AUC is the mean over orders; sizes at which either has no model in some order are left out.
     """
     names = list(dict.fromkeys(model.problem for model in found))
     sizes = [size for size in comparison.SIZES if size <= FEW]

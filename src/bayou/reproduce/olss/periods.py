@@ -1,4 +1,4 @@
-"""AUC against the number of features on a set in the order of time, tested on three later periods."""
+"""Figures of AUC against the number of features on a set in time order, tested on three later periods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayou.reproduce.olss.data import Problem
 def later_periods(
     module: str, title: str, problem: Callable[[Path], Problem], minutes: tuple[float, float]
 ) -> Experiment:
-    """Make the record of such a figure; `problem` reads the set from the folder of data."""
+    """Make the record of a figure of later periods; `problem` reads the set from the data folder."""
     what = "AUC against number of features on three later periods: SpikeSlab, FTRL, VW on " + title.split(": ")[1]
 
     @experiment(module, minutes=minutes, what=what, takes_data=True)

@@ -1,9 +1,9 @@
-"""The paper's bound on the loss (Theorem 2, Corollary 1), beside what was measured; and where it fails.
+"""The paper's bound on the loss (Theorem 2, Corollary 1) beside measured losses, and a case where it fails.
 
     L_T <= inf_w (L_T^w + a |D^-1/2 w|^2) + Y^2 (2n ln(16 Y^2 / (a sqrt(pi))) + ln det(A_T / (8 Y^2)))
 
 with D of the weights before the last example, A_T = M + a D^-1 and Y the largest |label|. On real sets it is too
-large to say anything. It is also false: with x = y = 1 and a = 100 three hundred examples cost more than it allows.
+large to be informative. It is also false: with x = y = 1 and a = 100, the loss over 300 examples exceeds it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bayou.reproduce.experiment import Report, experiment
 from bayou.reproduce.oslog import sets
 
 COLUMNS = ("what", "examples", "features", "penalty", "loss", "hindsight_loss", "regret", "theorem_2", "corollary_1")
-# As printed there is no floor; this one is never reached.
+# The paper has no floor; this one is never reached.
 NO_FLOOR = 1e-290
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Summed squared loss, that of the best fixed weights, and what the paper says of it."""
+    """Summed squared loss, that of the best fixed weights, and the paper's bound."""
 
     what: str
     examples: int
@@ -39,7 +39,7 @@ class Measured:
 
 
 def measure(what: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: float = 1e-6) -> Measured:
-    """Learn without an intercept, as the paper does."""
+    """Learn without an intercept, as the paper does, and return the losses and the bound."""
     n = X.shape[1]
     learner = Shrinkage(n, penalty=penalty, floor=floor, intercept=False, bounded=False)
     means = learner.learn(Batch.from_csr(X[:-1], y[:-1]))

@@ -1,7 +1,7 @@
-"""Figure 1 of the online Bayesian lasso: |w|_1 and the weighted square |D^-1/2 w|^2 that stands for it.
+"""Figure 1 of the online Bayesian lasso: |w|_1 and its approximation, the weighted square |D^-1/2 w|^2.
 
-D has the absolute values of the weights before this step. Where they were nearly the same the two agree; where w
-crosses 0, and d has not followed, they do not: the paper's "visible difference near the kink".
+D holds the absolute weights before this step. The two agree where those were nearly the same, and differ where w
+crosses 0 and d lags behind: the paper's "visible difference near the kink".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FLOOR = 1e-2
 
 
 def columns() -> np.ndarray:
-    """The walk, |w|, w^2/d with d = |w of the step before|, and the same with a floor under d."""
+    """Return the steps, w, |w|, w^2/d with d = |w| of the previous step, and the same with d bounded below."""
     w = np.linspace(-1.0, 1.0, STEPS + 1)
     before = np.abs(np.append(w[0], w[:-1]))
     with np.errstate(divide="ignore", invalid="ignore"):

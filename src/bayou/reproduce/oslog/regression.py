@@ -1,4 +1,4 @@
-"""The evaluation that the online Bayesian lasso's paper leaves for the future: eleven sets, against the usual rivals.
+"""Evaluation that the online Bayesian lasso's paper leaves as future work: eleven sets, against the usual rivals.
 
 Every example is predicted before it is learned. Regret is measured against the best fixed weights in hindsight (least
 squares with an intercept), and 90 % intervals are counted. Every method runs at its default and at the best of a few
@@ -63,7 +63,7 @@ def run(report: Report) -> None:
 
 @dataclass
 class Results:
-    """All runs on all sets, and by (set, draw) the mean loss of the best fixed weights in hindsight."""
+    """Runs on all sets, and the mean loss of the best fixed weights in hindsight by (set, draw)."""
 
     sets: list[str]
     methods: list[str]
@@ -86,17 +86,17 @@ class Results:
             yield (name, f"{rows:,} x {features:,}", *cells, f"{fixed:.4f}")
 
     def covered(self, name: str, method: str, best: bool) -> Any:
-        """Return the share of a set's labels within their 90 % predictive interval."""
+        """Return the fraction of a set's labels inside their 90 % predictive intervals."""
         return np.mean([run.result.coverage for run in chosen(self.runs, name, method, best)])
 
     def coverage(self) -> Iterator[tuple[str, ...]]:
-        """Yield the share of labels covered on every set, at the default and at the best setting."""
+        """Yield the fraction of labels covered on every set, at the default and at the best setting."""
         for name in self.sets:
             cells = product((OURS, "Gaussian"), (False, True))
             yield (name, *(f"{self.covered(name, method, best):.3f}" for method, best in cells))
 
     def notes(self) -> Iterator[str]:
-        """Yield a sentence on who has the lower loss, and one on coverage."""
+        """Yield sentences on which method has the lower loss, and on coverage."""
         for best, how in ((False, "at the defaults"), (True, "at the best settings")):
             parts = []
             for rival in self.methods[1:]:
@@ -119,7 +119,7 @@ class Results:
 
 
 def draw(report: Report, results: Results) -> None:
-    """Draw regret per example over time, of each at its best setting; a panel for each set."""
+    """Draw the regret per example over time of each method at its best setting, one panel per set."""
     columns = min(4, len(results.sets))
     rows = -(-len(results.sets) // columns)
     with report.picture(3.6 * columns + 1, 2.8 * rows + 0.8) as figure:

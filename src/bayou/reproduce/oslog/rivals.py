@@ -1,4 +1,4 @@
-"""Shrinkage and its rivals: `learn(batch)` gives each example's mean from before it was learned from."""
+"""Shrinkage and its rivals: `learn(batch)` returns the mean predicted for each example before it was learned."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bayou.evaluate.regression import RegressionEvaluation
 from bayou.learners import Gaussian, Shrinkage
 from bayou.reproduce.oslog.sets import RegressionSet
 
-# River's Bayesian regression keeps a dictionary of pairs of features, which it updates at Python's speed.
+# River's Bayesian regression keeps a dictionary of feature pairs, which is updated in pure Python.
 MOST_FOR_RIVERS_BAYES = 70
 
 
 class OnlineRidge:
-    """Ridge regression after every example, its inverse updated (recursive least squares); the intercept is free."""
+    """Online ridge regression by recursive least squares; the intercept is practically not penalized."""
 
     def __init__(self, n_features: int, l2: float = 1.0) -> None:
         self._covariance = np.eye(n_features + 1) / l2
@@ -41,7 +41,7 @@ class OnlineRidge:
 
 
 class ScikitLearnSGD:
-    """scikit-learn's SGDRegressor, an example at a time."""
+    """Wrapper of scikit-learn's SGDRegressor, one example at a time."""
 
     def __init__(self, n_features: int, eta0: float = 0.01) -> None:
         from sklearn.linear_model import SGDRegressor
@@ -54,12 +54,12 @@ class ScikitLearnSGD:
         for k, y in enumerate(batch.labels):  # type: ignore[arg-type]
             means[k] = self._model.predict(rows[k : k + 1])[0]
             self._model.partial_fit(rows[k : k + 1], [y])
-        # It can explode; what is no longer a number counts as a very bad prediction.
+        # It can diverge; a prediction that is not finite counts as a very bad one.
         return np.clip(np.nan_to_num(means, nan=1e6), -1e6, 1e6)
 
 
 class River:
-    """A river regressor: `predict_one`, `learn_one`."""
+    """Wrapper of a river regressor (`predict_one`, `learn_one`)."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -88,7 +88,7 @@ def _rivers_bayes() -> River:
 
 @dataclass(frozen=True)
 class Rival:
-    """A learner, `make(n_features, setting)`, and the settings that are tried, its default first."""
+    """Learner, made by `make(n_features, setting)`, and the settings to try, its default first."""
 
     name: str
     make: Callable[[int, Any], Any]
@@ -97,7 +97,7 @@ class Rival:
 
 
 def methods() -> tuple[list[Rival], str | None]:
-    """Ours, then the others; and a sentence if river is not installed."""
+    """Return our methods, then the others, and a sentence if river is not installed."""
     found = [
         Rival("Shrinkage", lambda n, a: Shrinkage(n, penalty=a, bounded=False), (1.0, 0.01, 0.1, 10.0, 100.0)),
         Rival("Gaussian", lambda n, v: Gaussian(n, prior_variance=v, bounded=False), (1.0, 1e-4, 1e-3, 1e-2, 0.1)),
@@ -115,7 +115,7 @@ def methods() -> tuple[list[Rival], str | None]:
 
 @dataclass(frozen=True)
 class RivalRun:
-    """One learner over one draw of one set."""
+    """Run of one learner over one draw of one set."""
 
     set: str
     method: str
@@ -129,7 +129,7 @@ class RivalRun:
 def run_one(
     one: RegressionSet, method: Rival, setting: Any, X: np.ndarray, y: np.ndarray, draw: int, truth: Any
 ) -> RivalRun:
-    """Predict, then learn, over all rows."""
+    """Run a learner over all rows, predicting each before learning it."""
     learner = method.make(X.shape[1], setting)
     start = time.perf_counter()
     result = progressive(learner, Batch.from_csr(X, y), truth=truth, task="regression")
@@ -142,7 +142,7 @@ def mean_loss(runs: Iterable[RivalRun]) -> float:
 
 
 def chosen(runs: Sequence[RivalRun], set_name: str, method: str, best: bool) -> list[RivalRun]:
-    """All draws of a method on a set, at its default or at the setting with the least mean loss; may be none."""
+    """Return the runs of a method on a set, at its default or at the setting with the smallest mean loss, if any."""
     mine = [run for run in runs if (run.set, run.method) == (set_name, method)]
     if not best or not mine:
         return [run for run in mine if run.default]

@@ -1,8 +1,8 @@
-"""The regression sets.
+"""Regression data sets.
 
-Every column and the labels are standardised by the whole set, so that a squared loss of 1 is that of knowing the mean
-alone, and one learning rate or penalty means the same everywhere. Rows are shuffled by the draw's seed, except for the
-bike rentals, which come in the order of time.
+Columns and labels are standardized over the whole set, so that always predicting the mean has squared loss 1, and
+one learning rate or penalty means the same for all sets. Rows are shuffled by the draw's seed, except for the bike
+rentals, which are in time order.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy as np
 
 from bayou.reproduce.experiment import data_folder
 
-# The most rows of a quick run; fewer of wide sets, whose steps take longer.
+# Maximum numbers of rows of a quick run; fewer for wide sets, whose steps take longer.
 QUICK_ROWS, QUICK_WIDE_ROWS, WIDE = 400, 60, 200
 
 
 @dataclass(frozen=True)
 class RegressionSet:
-    """A set: its file, the column to predict, columns that must not be known, whether the order of rows is kept."""
+    """Data set: its file, the column to predict, columns to leave out, and whether the order of rows is kept."""
 
     name: str
     file: str
-    label: str | None = None  # of a table; svmlight files have theirs in front
+    label: str | None = None  # for tables; in svmlight files the label comes first
     ignore: tuple[str, ...] = ()
     in_order: bool = False
 
@@ -55,7 +55,7 @@ SETS = (
 
 
 def load(say: Callable[[str], Any]) -> list[tuple[RegressionSet, np.ndarray, np.ndarray]]:
-    """All sets, standardised; without the files, the one that comes with scikit-learn."""
+    """Return all sets, standardized; if their files are missing, only the one that comes with scikit-learn."""
     folder = data_folder()
     if not (folder / SETS[0].file).is_file():
         say("no real data (neither BAYOU_DATA nor ../shared/data holds them): on scikit-learn's diabetes alone")
@@ -79,13 +79,13 @@ def _read(folder: Path, one: RegressionSet) -> tuple[np.ndarray, np.ndarray]:
             cells = [row[name] for row in rows]
             try:
                 columns.append(np.array(cells, float)[:, None])
-            except ValueError:  # names: an indicator each
+            except ValueError:  # text: one indicator per value
                 columns.append((np.array(cells)[:, None] == np.unique(cells)).astype(float))
     return np.hstack(columns), np.array([float(row[one.label]) for row in rows])
 
 
 def standardised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Columns that vary, and labels, with mean 0 and variance 1."""
+    """Return the columns that vary, and the labels, with mean 0 and variance 1."""
     X = X[:, X.std(axis=0) > 1e-12]
     return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
 
@@ -93,7 +93,7 @@ def standardised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw_of(
     one: RegressionSet, X: np.ndarray, y: np.ndarray, seed: int, quick: bool, examples: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in this draw's order, or the first of them."""
+    """Return the rows in the order of a draw, limited in quick runs and by `examples`."""
     order = np.arange(len(y)) if one.in_order else np.random.default_rng(seed).permutation(len(y))
     most = (QUICK_ROWS if X.shape[1] <= WIDE else QUICK_WIDE_ROWS) if quick else len(y)
     order = order[: min(most, examples or most)]

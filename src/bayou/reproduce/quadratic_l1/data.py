@@ -1,4 +1,4 @@
-"""The data of the paper's experiments: simulated rows, and texts."""
+"""Data of the paper's experiments: simulated rows, and texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRUTH = np.array([0.259, 0.761, -0.360, 0.876, 0.913, -0.302, -0.820, 0.0, 0.0, 
 
 
 def simulated(seed: int, rows: int, link: str = "logistic", variance: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Features without the intercept, and labels in {0, 1}, as section 7 has them."""
+    """Return simulated features without the intercept, and labels in {0, 1}, as in section 7."""
     generator = np.random.default_rng(seed)
     X = np.sqrt(variance) * generator.normal(size=(rows, len(TRUTH) - 1))
     noise = generator.logistic(size=rows) if link == "logistic" else generator.normal(size=rows)
@@ -28,7 +28,7 @@ def simulated(seed: int, rows: int, link: str = "logistic", variance: float = 1.
 
 
 def documents(options: Options, name: str) -> list[dict[str, Any]]:
-    """The objects of a .jsonl.gz file: one of --data, or in the folder BAYOU_DATA or ../shared/data."""
+    """Return the objects of a .jsonl.gz file: one of --data, or in the folder BAYOU_DATA or ../shared/data."""
     given = [Path(file) for file in options.data if Path(file).name == name]
     found = next((path for path in [*given, data_folder() / name] if path.is_file()), None)
     if found is None:
@@ -41,10 +41,10 @@ def documents(options: Options, name: str) -> list[dict[str, Any]]:
 
 
 def stems_of() -> Callable[[str], list[str]]:
-    """The function from a text to the stems of its words, which are runs of letters and digits.
+    """Return the function from a text to the stems of its words, which are runs of letters and digits.
 
-    Porter's algorithm (An algorithm for suffix stripping, 1980). As in his own program, words of one or two letters are
-    left as they are, and so are words with digits.
+    Uses Porter's algorithm (An algorithm for suffix stripping, 1980). As in his own program, words with digits and
+    words of one or two letters are not changed.
     """
     try:
         import snowballstemmer
@@ -62,7 +62,7 @@ def stems_of() -> Callable[[str], list[str]]:
 
 
 def reuters(options: Options, topic: str = "earn") -> tuple[Any, np.ndarray, list[str]]:
-    """Raw counts of stems in the ModApte training documents, whether each is of the topic, and the stems."""
+    """Return counts of stems in the ModApte training documents, whether each is of the topic, and the stems."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     train = [one for one in documents(options, "reuters21578_modapte.jsonl.gz") if one["split"] == "train"]

@@ -1,4 +1,4 @@
-"""Figure 3: online estimates beside batch ones as examples come (quadratic-l1, section 4); gamma = 100."""
+"""Figure 3: online and batch estimates as examples arrive (quadratic-l1, section 4); gamma = 100."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PENALTY = 100.0
 
 
 def traces(report: Report) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(examples, online estimates, batch estimates), the estimates as (points, weights)."""
+    """Return (examples, online estimates, batch estimates); estimates have shape (points, weights)."""
     rows = report.options.examples or ROWS
     X, y = data.simulated(report.options.first_seed, rows)
     sizes = np.unique(np.linspace(rows / POINTS, rows, POINTS).astype(int) // 10 * 10)

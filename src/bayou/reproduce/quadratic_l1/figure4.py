@@ -8,7 +8,7 @@ from bayou.plots import COLOURS
 from bayou.reproduce.experiment import Report, experiment
 from bayou.reproduce.quadratic_l1 import data, figure3
 
-# Large and small, positive and negative.
+# Large and small weights, positive and negative.
 WEIGHTS = (0, 3, 5, 6)
 
 

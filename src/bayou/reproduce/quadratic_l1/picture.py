@@ -12,7 +12,7 @@ from bayou.reproduce.experiment import Report
 
 
 def by_pass(gaps: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The gap after each pass, as a curve on a logarithmic axis."""
+    """Return passes and the gap after each, bounded below for a logarithmic axis."""
     return np.arange(1, len(gaps) + 1), np.maximum(gaps, 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""The paper's algorithms, pass by pass, and how far their solutions are from the batch solution.
+"""The paper's algorithms, pass by pass, and the distance of their solutions from the batch solution.
 
 The paper's batch solvers (BBR for logistic, EM for probit) are replaced by ours run to a violation of 1e-9 of the
 penalty. All tables penalise the intercept, as the paper does. L1 norms are of the difference from the batch solution.
@@ -19,12 +19,12 @@ MOST_PASSES = 200
 
 
 def weights_of(learner: Lasso) -> np.ndarray:
-    """The intercept first, as the paper's tables have it."""
+    """Return the weights with the intercept first, as in the paper's tables."""
     return np.append(learner.intercept[0], learner.mean)
 
 
 def passes(batch: Batch, width: int, algorithm: str, penalty: float, **more: Any) -> Iterator[Lasso]:
-    """A learner after each pass, until it has converged."""
+    """Yield the learner after each pass, until it has converged."""
     learner = Lasso(width, algorithm=algorithm, penalty=penalty, penalize_intercept=True, **more)
     for _ in range(MOST_PASSES):
         learner.learn(batch)
@@ -35,7 +35,7 @@ def passes(batch: Batch, width: int, algorithm: str, penalty: float, **more: Any
 
 
 def solved(batch: Batch, width: int, penalty: float, algorithm: str = "multipass", **more: Any) -> Lasso:
-    """The batch solution."""
+    """Return the learner at the batch solution."""
     *_, last = passes(batch, width, algorithm, penalty, tolerance=EXACT, **more)
     return last
 
@@ -48,7 +48,7 @@ def online(batch: Batch, width: int, penalty: float, **more: Any) -> Lasso:
 
 
 class Problem:
-    """A penalised regression on some rows, solved online and as a batch.
+    """Penalized regression on some rows, solved online and as a batch.
 
     Attributes:
         learner: the batch solution; exact: its weights.
@@ -72,7 +72,7 @@ class Problem:
 
 
 def after(gaps: Sequence[float], z: int) -> float:
-    """The gap after z passes, or the last one if there were fewer."""
+    """Return the gap after z passes, or the last one if there were fewer."""
     return gaps[min(z, len(gaps)) - 1]
 
 

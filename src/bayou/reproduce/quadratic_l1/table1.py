@@ -1,4 +1,4 @@
-"""Table 1: online against batch as examples come (quadratic-l1, section 4).
+"""Table 1: online against batch as examples arrive (quadratic-l1, section 4).
 
 Logistic, 10 features and an intercept, gamma = 10, t = 20,000, 60,000 and 100,000.
 """
@@ -50,7 +50,7 @@ def run(report: Report) -> None:
 
 
 def one_draw(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """(batch, online) estimates at each size."""
+    """Return the batch and the online estimates at each size."""
     X, y = data.simulated(seed, SIZES[-1])
     problems = [Problem(X[:size], y[:size], PENALTY) for size in SIZES]
     return [one.exact for one in problems], [one.online for one in problems]

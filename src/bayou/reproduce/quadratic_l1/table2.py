@@ -18,7 +18,7 @@ from bayou.reproduce.quadratic_l1.solutions import Problem, after, shown
 ROWS = 10_000
 HALVES = {"probit": 10.0, "logistic": 100.0}
 VARIANCES = (0.2, 1.0)
-# L1 norms: online, z = 1, 2, 3.
+# L1 norms: online, and after z = 1, 2, 3 passes.
 PRINTED = {"probit": (0.074, 0.878, 0.050, 0.0), "logistic": (0.0872, 0.172, 0.003, 0.0)}
 
 
@@ -51,7 +51,7 @@ def run(report: Report) -> None:
 
 
 def one_draw(seed: int, link: str, penalty: float, variance: float) -> list[float]:
-    """L1 norms: online, and after one, two, three passes."""
+    """Return L1 norms: online, and after one, two and three passes."""
     problem = Problem(*data.simulated(seed, ROWS, link, variance), penalty, link=link)
     by_pass = problem.gaps("multipass")
     return [problem.online_gap, *(after(by_pass, z) for z in (1, 2, 3))]

@@ -1,4 +1,4 @@
-"""Table 4: what the room for active features does, on Reuters 'earn', gamma = 10 (quadratic-l1, section 7.1)."""
+"""Table 4: effect of the capacity for active features, on Reuters 'earn', gamma = 10 (quadratic-l1, section 7.1)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PRINTED = {"online": 24.798, "z = 2": 87.940, "z = 5": 0.480, "z = 10": 0.001}
 
 
 class Texts(NamedTuple):
-    """A text set: all training documents, which of them are in the small part, and the test documents."""
+    """Text set: all training documents, which of them are in the small part, and the test documents."""
 
     X: Any
     y: np.ndarray
@@ -36,7 +36,7 @@ class Texts(NamedTuple):
 
 
 def texts(options: Options, name: str) -> Texts:
-    """tf-idf weights of words, the weights learned from the training documents. Enron is split at random."""
+    """Return tf-idf features of a text set, with idf from the training documents. Enron is split at random."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     found = documents(options, SETS[name])

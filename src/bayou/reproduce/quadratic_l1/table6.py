@@ -1,4 +1,4 @@
-"""Table 6: a tuned classifier on little data against a plain one on much (quadratic-l1, section 7.1).
+"""Table 6: a tuned classifier on little data against an untuned one on much data (quadratic-l1, section 7.1).
 
 "Optimized": the penalty is chosen by 10-fold cross-validation on a tenth of the training documents, as the paper does
 on RCV1 instead. "Naive": all training documents, with a penalty that leaves about as many weights. Both are judged on
@@ -18,7 +18,7 @@ from bayou.estimators import LassoClassifier, PathPoint
 from bayou.reproduce.experiment import Report, experiment
 from bayou.reproduce.quadratic_l1 import picture, table5
 
-# The paper's grid, and what lies between: a path costs little more.
+# The paper's grid, refined: a path costs little more.
 PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1)
 LARGE_PENALTIES = (100.0, 60.0, 40.0, 25.0, 16.0, 10.0, 6.0, 4.0, 2.5, 1.6, 1.0)
 # recall, precision
@@ -68,9 +68,9 @@ def model() -> LassoClassifier:
 
 
 def chosen_on(X: Any, y: np.ndarray, folds: int) -> tuple[list[PathPoint], PathPoint]:
-    """The path on all rows, and of it the point whose penalty has the least log loss on held-out folds.
+    """Return the path on all rows, and its point whose penalty has the smallest log loss on held-out folds.
 
-    A penalty is a sum over rows, so that it is scaled by the share of them that a fold is trained on.
+    The loss is a sum over rows, so penalties are scaled by the fraction of rows that a fold is trained on.
     """
     losses = np.zeros(len(PENALTIES))
     for kept, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
@@ -82,7 +82,7 @@ def chosen_on(X: Any, y: np.ndarray, folds: int) -> tuple[list[PathPoint], PathP
 
 
 def judged(point: PathPoint, X: Any, y: np.ndarray) -> Sequence[float]:
-    """(recall, precision, accuracy, log loss)."""
+    """Return recall, precision, accuracy and log loss of a point of the path."""
     score = X @ point.coef[0] + point.intercept[0]
     said, right = score > 0, y > 0
     hits = np.count_nonzero(said & right)
