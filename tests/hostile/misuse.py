@@ -293,6 +293,7 @@ def _calls_of_sources() -> Iterator[Call]:
         "threads": 0,
     }
     yield Call("predict", _own(predicted), data="d.svm", model="good.bayou", **asked)
+    yield Call("features", _own(bayou.features), **_defaults(bayou.features, model="good.bayou"))
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 import gzip
 import os
 import signal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import bayou
-from bayou import BadInput
+from bayou import BadInput, rounds
 from bayou.runs import processes
 from bayou.sources.reading import blocks
 
@@ -36,9 +37,9 @@ def clicks(tmp_path_factory):
 def small(monkeypatch):
     """What is decided by numbers of rows, for few of them; all of it is decided in this process."""
     monkeypatch.setattr(processes, "LEAST_ROWS", 5_000)
-    monkeypatch.setattr(processes.rounds, "LEAST_ROWS", 500)
-    monkeypatch.setattr(processes, "BASE", (0.01, 1_500, 2_000))
-    monkeypatch.setattr(processes.rounds, "HELD_OUT", (0.02, 2_400, 3_000))
+    monkeypatch.setattr(processes.rounds, "shard_count", partial(rounds.shard_count, least=500))
+    monkeypatch.setattr(processes, "BASE", rounds.Amount(0.01, 1_500, 2_000))
+    monkeypatch.setattr(processes.rounds, "HELD_OUT", rounds.Amount(0.02, 2_400, 3_000))
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
 
 
@@ -135,7 +136,7 @@ def test_a_bad_line_ends_it_where_that_was_asked_for(clicks, tmp_path):
 @pytest.mark.parametrize("name", ["holdout", "delay", "checkpoint", "report"])
 def test_what_follows_rows_in_order_is_refused(clicks, tmp_path, name):
     value = {"holdout": 0.1, "delay": 3, "checkpoint": 100, "report": tmp_path / "r.html"}[name]
-    with pytest.raises(BadInput, match=f"--{name} follows rows"):
+    with pytest.raises(BadInput, match=f"{name}= follows rows"):
         train(clicks, processes=2, model=tmp_path / "m", **{name: value})
 
 

@@ -136,7 +136,7 @@ def test_a_driver_that_died_goes_on_with_the_same_bits(run, files, tmp_path):
     assert place.stat().st_mtime_ns == before
     for change, words in (
         ({"seed": 8}, "begun with seed = 7, and now it is 8"),
-        ({"bits": 13}, "--bits is 13"),
+        ({"bits": 13}, "bits=13 was given"),
         ({"learner": "marginal"}, "cannot go on as marginal"),
     ):
         with pytest.raises(BadModel, match=words):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import did_you_mean, one_of, whole_number
+from bayou.core.checks import did_you_mean, one_of, plain_text, whole_number, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.printable import printable, shorten
@@ -85,7 +85,12 @@ def feature_table(
     """
     one_of("by", by, ORDERS)
     one_of("view", view, VIEWS)
-    top, per_class = (None if n is None else whole_number("top", n, 0) for n in (top, per_class))
+    top = None if top is None else whole_number("top", top, 0)
+    per_class = None if per_class is None else whole_number("per_class", per_class, 0)
+    flags = {"selected": selected, "pairs": pairs, "index": index}
+    selected, pairs, index = (yes_or_no(name, value) for name, value in flags.items())
+    if class_name is not None:
+        plain_text("class_name", class_name)
     if index and by == "column":
         raise BadInput("a table by column lists columns, which have no index; leave the index out.")
     chosen = selected_features(learner) if selected else None

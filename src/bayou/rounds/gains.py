@@ -44,8 +44,8 @@ def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
     >>> gain(grown, base)["places"].to_pylist()
     [[], [3, 7]]
     """
-    names = base.extras.names
     found = check_shardable(learner).sharding.gain_over(check_shardable(base))
+    names = base.extras.names
     return gain_table(found, task, learner.extras.names, None if names is None else names.known)
 
 
