@@ -16,7 +16,8 @@ import pytest
 import bayou
 from bayou import Batch
 from bayou.core.learner import AT_ONCE
-from bayou.runs.rows import MAX_BATCH_NONZEROS, block_size, block_sizes, rebatch
+from bayou.learners.ensembles.delayed import block_size
+from bayou.runs.rows import MAX_BATCH_NONZEROS, block_sizes, rebatch
 
 N = 12_500  # more rows than fix the recipe
 

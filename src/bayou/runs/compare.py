@@ -27,12 +27,13 @@ from bayou.core.spelling import option
 from bayou.evaluate.later import Ahead
 from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import Delayed, predict_then_learn
+from bayou.learners.ensembles.delayed import block_size
 from bayou.runs import memory
 from bayou.runs.interrupts import interruptible
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.places import check_outputs, check_report
 from bayou.runs.remarks import Remarks
-from bayou.runs.rows import Refused, block_size, first_rows, halved, rebatch
+from bayou.runs.rows import Refused, first_rows, halved, rebatch
 from bayou.runs.tasks import COMPARED, Chosen, choose, task_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import AT_ONCE
-from bayou.learners.ensembles.delayed import BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES
+from bayou.learners.ensembles.delayed import block_size
 from bayou.runs.warming import TRIED_ROWS
 from bayou.sources import Source
 
@@ -56,11 +56,6 @@ def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Ite
         yield from halved(batch[half:], attempt, first + half)
     else:
         yield first, batch, answer
-
-
-def block_size(learned: int) -> int:
-    """Return the size of the next look-ahead block of a bank that has learned this many rows."""
-    return max(1, min(learned // BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES))
 
 
 def block_sizes(learned: int) -> int:

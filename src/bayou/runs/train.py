@@ -26,6 +26,7 @@ from bayou.core.threads import InTurn
 from bayou.evaluate.base_meter import BaseMeter
 from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import Delayed, Told, predict_then_learn
+from bayou.learners.ensembles.delayed import block_size
 from bayou.recipe.feature_counts import Uses
 from bayou.runs import memory, warming
 from bayou.runs.cross_options import crosses_in_words, leave_pairs
@@ -35,7 +36,7 @@ from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, 
 from bayou.runs.places import STANDARD, check_outputs, check_report
 from bayou.runs.remarks import Remarks
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, behind, block_size, block_sizes, rebatch
+from bayou.runs.rows import Refused, behind, block_sizes, rebatch
 from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 

@@ -116,6 +116,18 @@ class DelayedRows:
         return LaterLoss(learned, learned + mean, error, sampled, self._measure)
 
 
+def block_size(examples: int) -> int:
+    """Return the size of the block that begins after this many examples, if enough rows are available.
+
+    >>> block_size(0), block_size(2000), block_size(10**6)
+    (1, 250, 8192)
+    """
+    return max(1, min(examples // BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES))
+
+
+_block_size = kernel(block_size)
+
+
 @kernel
 def next_delay_block(weights, row, examples, stop, max_sampled=MAX_SAMPLED):
     """Return the end of the next block, its number of examples, and its sampled rows; `examples` came before it.
@@ -123,7 +135,7 @@ def next_delay_block(weights, row, examples, stop, max_sampled=MAX_SAMPLED):
     Whether a row is sampled depends only on its number in the stream. Rows of weight 0 do not count. A block ends when
     `stop` examples will have been learned.
     """
-    before, size = examples, max(1, min(examples // BLOCK_DIVISOR, MAX_BLOCK_EXAMPLES))
+    before, size = examples, _block_size(examples)
     last = examples + size if stop < 0 else min(examples + size, stop)
     sampled = empty(min(size, weights.size - row), np.int64)
     n = 0
