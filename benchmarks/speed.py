@@ -28,11 +28,11 @@ from numba import njit
 from bayou import Batch, evaluate, simulate
 from bayou.core.prediction import Prediction, ScoreRule, Scores
 from bayou.kernels.gather import prefetch
-from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.rows import AHEAD
+from bayou.kernels.huge_pages import aligned_zeros
+from bayou.kernels.row_layout import AHEAD
 from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
-from bayou.learners.bank import rows as bank_rows
-from bayou.learners.spike_slab import first_pass
+from bayou.learners.bank import row_scaling as bank_rows
+from bayou.learners.spike_slab import vector_kernel
 
 FIELDS = 39
 BITS = 22
@@ -111,7 +111,7 @@ def learning(rows: int, hashed: bool) -> tuple[dict[str, float], dict[str, float
 
     # The bank counts how large values are as soon as one is not 1: where a hash has brought two together.
     lanes = Traffic((64,) if (batch.values == 1).all() else (64, 8), bank_rows.AHEAD)
-    wide_slab, slab = (Traffic((size,), first_pass.AHEAD) for size in (64, 32))
+    wide_slab, slab = (Traffic((size,), vector_kernel.AHEAD) for size in (64, 32))
     select, probit_peak = {"inclusion_prior": 1e-3}, {"link": "probit", "variance_update": "peak"}
     contenders: dict[str, tuple[Work, Work, Traffic | None]] = {
         PEER: (new_sgd, lambda: now["sgd"].partial_fit(X, y), None),

@@ -33,7 +33,7 @@ import bayou
 from bayou import sources
 from bayou.core.extras import Extras
 from bayou.learners import Bank, Classes
-from bayou.learners.bank.weights import mean_row_log_odds, row_coefficients, row_weights
+from bayou.learners.bank.linearization import mean_row_log_odds, row_coefficients, row_weights
 from bayou.outputs.features import FeatureStrengths, feature_strengths, seen_features
 
 SHARE, USED, LARGE, FEW = 0.7, 50, 0.1, 20

@@ -12,7 +12,7 @@ STANDARD = {("os", "_exit")}
 # Files that need private names of other libraries; each says which, and what happens without them.
 OTHER_LIBRARIES = {
     "kernels/numba_private.py": "Numba, fenced in there",
-    "kernels/room.py": "what Numba's own way to make an array returns",
+    "kernels/allocate.py": "what Numba's own way to make an array returns",
     "spark/broadcasts.py": "Spark: a broadcast is deleted once Java no longer refers to it",
 }
 # The base class of learners is there to be extended: its hooks and fields are known to the learners' package.

@@ -25,7 +25,7 @@ from bayou.core.arrays import as_array
 from bayou.core.checks import finite_number, positive_number, several, shown, yes_or_no
 from bayou.core.errors import BadInput
 from bayou.learners.classes import Classes
-from bayou.learners.classes.extending import extended, extends
+from bayou.learners.classes.new_classes import extended, extends
 from bayou.sources.rows.encoder import Rows
 
 

@@ -13,7 +13,7 @@ from bayou.learners import Lasso
 from bayou.reproduce import jobs
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel, PanelDraw
 from bayou.rounds import exact_shards as shards
-from bayou.runs import warming
+from bayou.runs import warmup
 
 HOME = str(Path(bayou.__file__).parents[1])
 # What is imported sooner or later, in this process or in others.
@@ -79,7 +79,7 @@ def test_the_environment_is_as_it_was_afterwards(data, monkeypatch):
 
 def test_processes_that_compile_ahead_are_safe(data):
     done = []
-    warming.run_all(["learner adagrad"], done.append)
+    warmup.run_all(["learner adagrad"], done.append)
     assert done[-1] == 1
     assert ran(data) == ""
 

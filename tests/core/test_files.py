@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from bayou.core.files import remove_all_leftovers, whole_file
-from bayou.runs.places import check_outputs
+from bayou.runs.output_paths import check_outputs
 
 
 @pytest.mark.parametrize("flush", [True, False])

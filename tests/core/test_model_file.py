@@ -24,7 +24,7 @@ from bayou import BadModel, Batch
 from bayou.core import model_file as model
 from bayou.core import registry
 from bayou.core.extras import Counters, Extras, Rounds, Unfinished
-from bayou.core.file_marks import FileMark
+from bayou.core.file_fingerprints import FileMark
 from bayou.learners import AdaGrad, Marginal
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.recipe import Recipe

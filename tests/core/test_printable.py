@@ -124,7 +124,7 @@ class Terminal(io.StringIO):
 
 
 def test_nor_does_the_line_of_progress_on_a_terminal(here, monkeypatch):
-    from bayou.cli.terminal.watch import Watch
+    from bayou.cli.terminal.progress_table import Watch
     from bayou.runs.options import Note
 
     monkeypatch.setenv("TERM", "dumb")

@@ -350,8 +350,8 @@ def whole(path: Path) -> bool:
 def arena() -> Iterator[Path]:
     """A folder of hostile files to be in, a standard input without end or beginning, and nothing expensive."""
     from bayou import reproduce
-    from bayou.cli.demo import picture, study
-    from bayou.cli.demo import words as demo_words
+    from bayou.cli.demo import narration as demo_words
+    from bayou.cli.demo import plot, study
     from bayou.serve.served_model import ServedModel
     from bayou.serve.service import new_learner
 
@@ -369,12 +369,12 @@ def arena() -> Iterator[Path]:
         stack.callback(lambda: [os.dup2(kept, 0), os.close(kept), os.close(null)])
         stack.enter_context(mock.patch("bayou.runs.memory.free_memory", return_value=50_000_000))
         stack.enter_context(mock.patch.object(reproduce, "find", cheap))
-        stack.enter_context(mock.patch("bayou.runs.warming.run_all"))
+        stack.enter_context(mock.patch("bayou.runs.warmup.run_all"))
         stack.enter_context(mock.patch("bayou.serve.server.Server.run"))
         stack.enter_context(mock.patch("bayou.serve.server._bound"))
         served = ServedModel(new_learner("marginal", [], 5, {}))
         stack.enter_context(mock.patch("bayou.serve.state_folder.replayed", return_value=served))
-        for module, names in ((study, ("warm_up", "run", "write_report")), (picture, ["draw"]), (demo_words, ["show"])):
+        for module, names in ((study, ("warm_up", "run", "write_report")), (plot, ["draw"]), (demo_words, ["show"])):
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, return_value=None))
         os.dup2(null, 0)

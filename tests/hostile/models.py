@@ -19,7 +19,7 @@ import bayou
 from bayou import Batch
 from bayou.core import model_file, registry
 from bayou.core.extras import Counters, Extras, Rounds, Unfinished
-from bayou.core.file_marks import FileMark
+from bayou.core.file_fingerprints import FileMark
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.recipe import Column, Recipe
 from tests.hostile.counts import Counts, rounds

@@ -119,7 +119,7 @@ def test_with_a_numba_that_was_not_tried_a_kernel_is_compiled_first(asked_afresh
 
 def test_without_them_a_kernel_is_what_njit_makes(asked_afresh, monkeypatch, capsys):
     monkeypatch.setenv(numba_private.PLAIN, "1")
-    monkeypatch.setattr("bayou.kernels.notices._said", set())
+    monkeypatch.setattr("bayou.kernels.compile_notices._said", set())
     monkeypatch.setattr(bayou, "quiet", False)
 
     @kernel

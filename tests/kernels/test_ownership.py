@@ -14,7 +14,7 @@ import pytest
 
 import bayou
 from bayou.kernels import cache, ownership
-from bayou.runs import warming
+from bayou.runs import warmup
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and permissions of POSIX")
 needs_root = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can act as another user")
@@ -218,8 +218,8 @@ def test_another_users_word_that_kernels_are_compiled_is_not_taken(shared, monke
     as_nobody(f"mkdir {place}; touch {place}/learner-adagrad.warm; ln -s {shared}/made {place}/learner-ftrl.warm")
     monkeypatch.setattr(cache, "_named", lambda: [place])
     monkeypatch.setattr(cache, "_usual", list)
-    assert not warming.is_warm("learner adagrad")
+    assert not warmup.is_warm("learner adagrad")
     assert cache.writable() is None
-    monkeypatch.setattr(warming, "_learn", lambda name: None)
-    warming.run("learner ftrl")  # kept nowhere: written nowhere
+    monkeypatch.setattr(warmup, "_learn", lambda name: None)
+    warmup.run("learner ftrl")  # kept nowhere: written nowhere
     assert not (shared / "made").exists()

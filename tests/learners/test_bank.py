@@ -18,9 +18,9 @@ from bayou.kernels.vector import LANES
 from bayou.learners.bank import PRESETS, Bank, Lane, dropping, running
 from bayou.learners.bank.inspection import FINALS
 from bayou.learners.bank.lanes import ROWS, SCALED
-from bayou.learners.bank.rows import SETTLED
-from bayou.learners.bank.steps import LEAST_ROOT
-from bayou.learners.bank.weights import intercept_of, lane_weights, weights_of
+from bayou.learners.bank.linearization import intercept_of, lane_weights, weights_of
+from bayou.learners.bank.row_scaling import SETTLED
+from bayou.learners.bank.updates import LEAST_ROOT
 from tests.reference.bank import BankReference, unit_of
 
 WIDTH = 130  # the longest rows have 100 features

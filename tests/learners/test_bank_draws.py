@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from bayou import BankClassifier, Batch
 from bayou.kernels.random import CHOICE, INTERCEPT, choices, keyed, normal, unit
 from bayou.learners.bank import Bank, Lane, dropping
-from bayou.learners.bank.draws import lanes_to_draw
+from bayou.learners.bank.sampling import lanes_to_draw
 from tests.learners.test_bank import STREAMS, WIDTH, examples, rivals
 from tests.reference.bank import BankReference
 

@@ -15,7 +15,7 @@ from bayou.core.threads import InTurn
 from bayou.learners import Bank, Marginal
 from bayou.learners.bank import Lane
 from bayou.learners.bank.combination import reset_shares
-from bayou.learners.bank.weights import weights_of
+from bayou.learners.bank.linearization import weights_of
 from bayou.learners.ensembles.delayed import MAX_SAMPLED, LaterLoss, next_delay_block
 from tests.reference.bank import BankReference
 from tests.reference.bank_later import LaterReference, learn_both, predict_later

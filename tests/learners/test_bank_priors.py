@@ -9,11 +9,11 @@ from scipy.special import expit
 
 import bayou
 from bayou import BadInput, Batch, rounds
-from bayou.core.gradual_copy import GradualCopy
+from bayou.core.incremental_snapshot import GradualCopy
 from bayou.learners import Classes
 from bayou.learners.bank import PRESETS, Bank, Lane
+from bayou.learners.bank.linearization import lane_weights
 from bayou.learners.bank.priors import FOLD
-from bayou.learners.bank.weights import lane_weights
 from tests.learners.test_bank import STREAMS, WIDTH, examples, near, same_inside
 from tests.reference.bank import BankReference
 

@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from bayou import Batch
 from bayou.learners.bank import Bank, Lane
-from bayou.learners.bank.weights import weights_of
+from bayou.learners.bank.linearization import weights_of
 from tests.learners.test_bank import WIDTH, examples, near, rivals, same
 from tests.reference.bank import BankReference
 

@@ -14,9 +14,9 @@ from bayou.evaluate.later import Ahead
 from bayou.learners import Bank, Classes, Marginal
 from bayou.learners.classes import learner as module
 from bayou.learners.classes import members
-from bayou.learners.classes.combining import StackedRows, StackRunner
-from bayou.learners.classes.extending import extended, extends
-from bayou.learners.classes.stack import StackInputs, StackState, new_heard, new_said, new_stack
+from bayou.learners.classes.new_classes import extended, extends
+from bayou.learners.classes.parallel import StackedRows, StackRunner
+from bayou.learners.classes.stack_inputs import StackInputs, StackState, new_heard, new_said, new_stack
 from tests.laws.cases import bits
 from tests.reference.classes import SharedStack, inputs
 
@@ -291,7 +291,7 @@ def test_tables_hold_what_was_met_and_answer_as_whole_ones_do(tmp_path, monkeypa
     assert (tmp_path / "m.bayou").stat().st_size < 250_000
     again = bayou.load(tmp_path / "m.bayou")
     assert bits(again) == bits(learner)
-    monkeypatch.setattr("bayou.learners.classes.table.FEW", 16)
+    monkeypatch.setattr("bayou.learners.classes.compact_index.FEW", 16)
     small = Classes(n_features=2**22, dtype="float64")
     np.testing.assert_array_equal(small.learn(spread_out(batch)), p)
     assert small.learners[0].n_features == 64

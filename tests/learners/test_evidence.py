@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from bayou.kernels import vector
 from bayou.kernels.vector import LANES
-from bayou.learners.bank import steps
+from bayou.learners.bank import updates
 from bayou.learners.bases import evidence
 from tests.kernels.lanes import both
 
@@ -20,7 +20,7 @@ LAST_PLACES = 2
 @njit
 def heavy(z, tau, c, slopes, curvatures):
     for k in range(0, z.size, LANES):
-        slope, curvature = steps.heavy_evidence(vector.load(z, k), vector.load(tau, k), c)
+        slope, curvature = updates.heavy_evidence(vector.load(z, k), vector.load(tau, k), c)
         vector.store(slopes, k, slope)
         vector.store(curvatures, k, curvature)
 

@@ -13,7 +13,8 @@ from sklearn.preprocessing import scale
 import bayou
 from bayou import BadInput, BadModel, Batch
 from bayou.learners import Lasso
-from bayou.learners.lasso import online, passes
+from bayou.learners.lasso import multipass as passes
+from bayou.learners.lasso import online
 from bayou.learners.lasso import problem as limits
 from bayou.rounds.exact_shards import one_pass, train
 from tests.laws.cases import bits

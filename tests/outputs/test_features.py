@@ -10,7 +10,7 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.learners import FTRL, Bank, Marginal
 from bayou.learners.bank import Lane
-from bayou.learners.bank.weights import lane_part
+from bayou.learners.bank.linearization import lane_part
 from bayou.outputs.features import feature_strengths, top_rows
 
 

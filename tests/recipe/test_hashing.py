@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numba import njit
 from sklearn.utils import murmurhash3_32
 
-from bayou.kernels.scan import address_of
+from bayou.kernels.parse_text import address_of
 from bayou.recipe.hashing import cross, cross64, hash_bytes, id_bytes, murmur3
 
 # Published results of MurmurHash3_x86_32: (bytes, seed, hash).

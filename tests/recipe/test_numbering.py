@@ -9,7 +9,7 @@ from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.numbering import UNKNOWN, Numbering, holds
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading import blocks
-from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.reading.parsed_block import ParsedBlock
 
 some_ids = st.lists(st.integers(1, 30) | st.integers(1, 2**64 - 1), max_size=30)
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from bayou.learners.bank import PRESETS, Lane
 from bayou.learners.bank.lanes import FEW
-from bayou.learners.bank.rows import LEAST_SQUARE, LONGEST, SETTLED, SHORTEST
-from bayou.learners.bank.steps import LEAST_ROOT
+from bayou.learners.bank.row_scaling import LEAST_SQUARE, LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.updates import LEAST_ROOT
 from tests.reference.common import LINKS, active_features, label_signs, log_sigmoid, sigmoid
 
 C8 = LINKS["logistic"].shrink

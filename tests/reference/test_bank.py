@@ -8,8 +8,8 @@ from scipy import optimize, sparse, stats
 from scipy.special import expit, log_expit, logit
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.rows import LONGEST, SETTLED, SHORTEST
-from bayou.learners.bank.steps import LEAST_ROOT
+from bayou.learners.bank.row_scaling import LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.updates import LEAST_ROOT
 from tests.reference.adagrad import AdaGradReference
 from tests.reference.bank import (
     C8,

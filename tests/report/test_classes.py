@@ -12,7 +12,7 @@ from bayou import Batch, evaluate
 from bayou.learners import Classes, Gaussian
 from bayou.report import Recorder, Run, page
 from bayou.report.facts import CLASSES, RunFacts
-from bayou.report.figures.parts import usual
+from bayou.report.figures.elements import usual
 from bayou.report.recorder import TopClass
 from bayou.report.uncertainty import split_classes
 from tests.report.runs import NASTY, classes, far_out

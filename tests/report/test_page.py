@@ -17,7 +17,7 @@ from plotly import graph_objects
 import bayou
 from bayou import BadInput, Batch, evaluate
 from bayou.learners import AdaGrad, Gaussian, Marginal, SpikeSlab
-from bayou.report import Recorder, Run, page, words, write
+from bayou.report import Recorder, Run, page, sentences, write
 from bayou.report.facts import RunFacts
 from tests.report.runs import NASTY, ODD, ordinary
 
@@ -85,7 +85,7 @@ def test_single_predictions_say_what_moved_them(report):
             largest = sorted(parts, key=lambda part: -abs(part))[:3]
             np.testing.assert_allclose([by for _, by in moved], largest, rtol=0.02)  # weights are those of the row
             assert all(name.startswith("f") for name, _ in moved)
-            shown = words.shortened(moved[0][0], 40) + " " + words.signed(moved[0][1])
+            shown = sentences.shortened(moved[0][0], 40) + " " + sentences.signed(moved[0][1])
             assert re.sub(r"\s+", " ", shown) in parsed.text
     assert "moved most by" in parsed.text
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from bayou import Batch
 from bayou.cli import app
+from bayou.reproduce.oslog import baselines, datasets
 from bayou.reproduce.oslog import bound as oslog_bound
-from bayou.reproduce.oslog import rivals, sets
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -83,15 +83,15 @@ def test_online_ridge_is_ridge_regression_of_what_was_seen():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(30, 4))
     y = X @ rng.normal(size=4) + 2.0
-    means = rivals.OnlineRidge(4, l2=3.0).learn(Batch.from_csr(X, y))
+    means = baselines.OnlineRidge(4, l2=3.0).learn(Batch.from_csr(X, y))
     expected = Ridge(alpha=3.0).fit(X[:-1], y[:-1]).predict(X[-1:])
     assert means[-1] == pytest.approx(expected[0], rel=1e-4)
 
 
 def test_every_set_is_read_and_standardised(data_directory, monkeypatch):
     monkeypatch.setenv("BAYOU_DATA", str(data_directory))
-    found = sets.load(lambda sentence: None)
-    assert [one.name for one, _, _ in found] == [one.name for one in sets.SETS]
+    found = datasets.load(lambda sentence: None)
+    assert [one.name for one, _, _ in found] == [one.name for one in datasets.SETS]
     for _, X, y in found:
         assert np.isfinite(X).all()
         np.testing.assert_allclose(X.var(axis=0), 1.0)

@@ -10,7 +10,7 @@ import pytest
 
 import bayou
 from bayou.runs.compare import Comparing, compare
-from bayou.runs.tasks import COMPARED
+from bayou.runs.learner_specs import COMPARED
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from bayou import Batch, rounds
 from bayou.core.extras import Extras
 from bayou.evaluate.progressive import progressive
 from bayou.learners import Classes, Marginal
-from bayou.learners.classes.table import FEW, CompactIndex
+from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.recipe.recipe import Recipe
 from bayou.runs.compare import compare
 from bayou.runs.processes import _WorkerLoop
@@ -113,7 +113,7 @@ def test_tasks_of_spark_read_them(tmp_path, met):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from bayou.sources.parquet_parts import Part
+    from bayou.sources.row_group_slices import Part
 
     table = pa.table({"site": ["a", "b"] * 9, "size": [1.0, 2.0, 3.0] * 6, "y": [0, 1] * 9})
     pq.write_table(table, tmp_path / "t.parquet")

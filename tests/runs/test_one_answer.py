@@ -17,7 +17,7 @@ import bayou
 from bayou import Batch
 from bayou.core.learner import AT_ONCE
 from bayou.learners.ensembles.delayed import block_size
-from bayou.runs.rows import MAX_BATCH_NONZEROS, block_sizes, rebatch
+from bayou.runs.batching import MAX_BATCH_NONZEROS, block_sizes, rebatch
 
 N = 12_500  # more rows than fix the recipe
 

@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 import bayou
 from bayou.core import model_file
-from bayou.core.file_marks import FileMark
+from bayou.core.file_fingerprints import FileMark
 
 OPTIONS = {"learner": "marginal", "bits": 8}
 WORD = "going on after"

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from bayou.kernels.scan import PADDING
+from bayou.kernels.parse_text import PADDING
 from bayou.recipe.feature_names import Names
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.delimited.reader import TableParser, fit_text, split_block
 from bayou.sources.formats.delimited.split import layout_of
 from bayou.sources.reading.blocks import Block
-from bayou.sources.table.plan import Plan
+from bayou.sources.table.encoding_plan import Plan
 
 # One column of each role, fitted by hand.
 COLUMNS = (

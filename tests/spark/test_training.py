@@ -14,7 +14,7 @@ from bayou import BadInput, BadModel, load, rounds, sources
 from bayou import spark as face
 from bayou.core.extras import Extras
 from bayou.runs.train import Training
-from bayou.sources.parquet_parts import ParquetParts
+from bayou.sources.row_group_slices import ParquetParts
 
 pytestmark = pytest.mark.long
 # Small shards, so that few rows make some rounds.

@@ -10,9 +10,9 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import edge, wabbit
-from bayou.cli.ctrl_c import CtrlC
+from bayou.cli import exit_codes, vw_flags
 from bayou.cli.demo.command import demo
+from bayou.cli.interrupts import CtrlC
 from bayou.cli.terminal import output, streams
 
 # Commands in the order of the help; each is the function of this name in the module of this name.
@@ -30,7 +30,7 @@ class _Commands(TyperGroup):
     def main(self, args: Any = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
         self.debug, alone = False, more.pop("standalone_mode", True)
         command = partial(super().main, args, prog_name, *others, **more | {"standalone_mode": False})
-        code = edge.exit_code(command, lambda: self.debug)
+        code = exit_codes.exit_code(command, lambda: self.debug)
         if alone:
             sys.exit(code)
         return code
@@ -45,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for _name in NAMES:
-    app.command(cls=wabbit.KINDS.get(_name))(getattr(import_module(f"bayou.cli.{_name}"), _name))
+    app.command(cls=vw_flags.KINDS.get(_name))(getattr(import_module(f"bayou.cli.{_name}"), _name))
 app.command()(demo)
 
 
@@ -80,4 +80,4 @@ def run(app: Any) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     streams.install()
     CtrlC().install()
-    edge.leave(app(prog_name="bayou", standalone_mode=False))
+    exit_codes.leave(app(prog_name="bayou", standalone_mode=False))

@@ -1,4 +1,4 @@
-"""`bayou compare`: the command. bayou.runs.compare does the work, terminal.compare and pictures.compare show it."""
+"""`bayou compare`: the command. bayou.runs.compare does the work, terminal.compare and plots.compare show it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def compare(
     if csv is not None:
         table.write_curves(csv, comparison)
     if out is not None:
-        from bayou.cli.pictures.compare import draw
+        from bayou.cli.plots.compare import draw
 
         draw(out, comparison)
     comparing.write_report(comparison)

@@ -151,10 +151,10 @@ def check_choice(option: str, value: str, choices: Collection[str]) -> None:
 
 def check_outputs(outputs: Mapping[str, str | Path | None], *inputs: Any) -> None:
     """Raise BadUsage if an output cannot be written, or would overwrite an input or another output."""
-    from bayou.runs import places
+    from bayou.runs import output_paths
 
     with usage():
-        places.check_outputs(outputs, *inputs)
+        output_paths.check_outputs(outputs, *inputs)
 
 
 def check_ending(option: str, path: str | Path | None, endings: Collection[str]) -> None:

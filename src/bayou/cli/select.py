@@ -1,4 +1,4 @@
-"""`bayou select`: the command. bayou.runs.select does the work, pictures.select draws it."""
+"""`bayou select`: the command. bayou.runs.select does the work, plots.select draws it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def select(
     if out is not None:
         _write_features(found, out)
     if picture is not None:
-        from bayou.cli.pictures.select import draw
+        from bayou.cli.plots.select import draw
 
         draw(found, picture)
     for sentence in found.notes:

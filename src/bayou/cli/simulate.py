@@ -88,7 +88,7 @@ def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarra
     from bayou.outputs.text import svmlight
     from bayou.simulate import BATCH_SIZE
     from bayou.sources import spare_cores
-    from bayou.sources.reading.in_order import InOrder
+    from bayou.sources.reading.parallel_map import InOrder
 
     def text(start: int) -> tuple[int, np.ndarray]:
         size = min(BATCH_SIZE, n_examples - start)

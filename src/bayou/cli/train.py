@@ -57,7 +57,7 @@ def train(
         bayou train clicks.csv --label clicked --model m.bayou
     """
     with output.preparing():
-        from bayou.cli.terminal import watch
+        from bayou.cli.terminal import progress_table
         from bayou.runs.train import Training
 
         training = Training(
@@ -74,20 +74,20 @@ def train(
             delay=delay,
             checkpoint=checkpoint,
             report=report,
-            on_note=watch.without_details if quiet else output.say_note,
+            on_note=progress_table.without_details if quiet else output.say_note,
             **recipe,
             **reading,
         )
     if training.fitted is not None and not quiet:
-        watch.show_columns(training.fitted)
-    with watch.Watch(training.source, quiet=quiet) as shown:
+        progress_table.show_columns(training.fitted)
+    with progress_table.Watch(training.source, quiet=quiet) as shown:
         training.on_note = shown.say
         run = training.run(shown.update)
     training.on_note = output.say_note
     if as_json:
         output.tell(json.dumps(run.as_dict()))
     else:
-        watch.summarise(run, model)
+        progress_table.summarise(run, model)
     training.write_report(run)
     if run.unsaved:
         raise run.unsaved

@@ -20,15 +20,15 @@ def warm(
         bayou warm --all
     """
     from bayou.kernels import cache
-    from bayou.runs import warming
+    from bayou.runs import warmup
 
-    tasks = warming.all_tasks() if all else warming.usual_tasks()
+    tasks = warmup.all_tasks() if all else warmup.usual_tasks()
     place = cache.writable()
     if place is None:
         raise BadUsage(f"{cache.cannot_keep()}.")
-    cold = [task for task in tasks if not warming.is_warm(task)]
+    cold = [task for task in tasks if not warmup.is_warm(task)]
     if cold:
         output.say(f"compiling the kernels for {len(cold)} of {len(tasks)} tasks: {', '.join(cold)}")
     with output.progress(len(cold), f"of {len(cold)} done") as show:
-        warming.run_all(cold, show)
+        warmup.run_all(cold, show)
     output.say(f"ready: compiled kernels are in {place}")

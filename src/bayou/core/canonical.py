@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import zeros
 
 # Up to this length, duplicates in a row are found with 2^14 marks, which fit in the cache.
 _SHORT = 512

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.file_marks import FileMark
+from bayou.core.file_fingerprints import FileMark
 from bayou.core.spelling import option
 
 # Recipes, names and numberings are imported only when made: a learner that reads no raw data starts without them.

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadModel
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
 
 # Rules by which gains add up (see the table above):
 #     EVIDENCE   weights that keep all evidence

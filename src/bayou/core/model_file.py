@@ -27,7 +27,7 @@ from bayou.core import threads
 from bayou.core.errors import BadModel
 from bayou.core.files import whole_file
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import word_at
+from bayou.kernels.parse_text import word_at
 
 FORMAT = "bayou-model"
 VERSION = 1

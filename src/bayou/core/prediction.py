@@ -37,11 +37,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bayou.core import checks, links, student
+from bayou.core import checks, links, student_t
 from bayou.core.checks import positive_number
 from bayou.core.errors import NoPosterior, WrongTask
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
 
 # Horizons of predictions: the next row of a fully labeled stream, or rows after learning has stopped.
 HORIZONS = {"next": False, "later": True}
@@ -214,7 +214,7 @@ class Prediction:
         if self._scores.tails is None:
             variance = self.variance + self._scores.noise
             return -0.5 * (errors * errors / variance + np.log(2.0 * math.pi * variance))
-        return student.log_densities(errors, *self._tails())
+        return student_t.log_densities(errors, *self._tails())
 
     def nearer(self, labels: Any) -> np.ndarray | None:
         """Return a regressor's probability that each label is nearer to `expected` than it is; None if not available.
@@ -228,14 +228,14 @@ class Prediction:
             from scipy.special import erf
 
             return erf(errors / np.sqrt(2.0 * (self._scores.variance + self._scores.noise)))
-        return student.nearer(errors, *self._tails())
+        return student_t.nearer(errors, *self._tails())
 
     def _reach(self, level: float) -> np.ndarray:
         """Return half the width of the interval around the mean that contains the label with probability `level`."""
         z = reach(level)
         if self._scores.tails is None:
             return z * np.sqrt(self.variance + self._scores.noise)
-        return student.reaches(float(level), *self._tails())
+        return student_t.reaches(float(level), *self._tails())
 
     def _tails(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return shares, scales and degrees of freedom of the Student-t's."""

@@ -13,7 +13,7 @@ from bayou.core import checks, model_file, registry
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.threads import Guard
-from bayou.kernels.pages import Pages
+from bayou.kernels.huge_pages import Pages
 
 if TYPE_CHECKING:
     from bayou.core.learner import Learner

@@ -29,7 +29,7 @@ from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.documented import estimator
 from bayou.learners.classes import Classes
-from bayou.learners.classes.extending import extended, extends
+from bayou.learners.classes.new_classes import extended, extends
 from bayou.learners.ensembles.stackers import MAX_LOGIT
 
 # Parameters that all estimators share; the others are the learner's.

@@ -21,12 +21,12 @@ from bayou.evaluate.base_meter import (
     ratio,
 )
 from bayou.evaluate.histograms import areas, reliability_of
+from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
 from bayou.kernels.gather import prefetch
+from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.room import empty, zeros
 from bayou.kernels.vector import LANES, fill, float_bits, load, store, where_above
 
 # The histogram of predictions, over their odds: 1,024 bins for every doubling, so that a bin is at most 0.001 wide in

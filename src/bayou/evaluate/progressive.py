@@ -30,8 +30,8 @@ from bayou.core.threads import InTurn
 from bayou.evaluate.base_meter import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width
 from bayou.evaluate.meters import METERS, meter_for
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
 
 
 class PredictsThenLearns(Protocol):

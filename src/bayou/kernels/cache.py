@@ -33,7 +33,7 @@ import numba
 from numba import config
 
 from bayou.kernels import ownership
-from bayou.kernels.notices import notice
+from bayou.kernels.compile_notices import notice
 from bayou.kernels.numba_private import StoredCode
 
 PACKAGE = Path(__file__).parents[1]

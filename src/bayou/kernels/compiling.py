@@ -30,7 +30,7 @@ from typing import Any
 import numba
 
 from bayou.kernels import cache, numba_private
-from bayou.kernels.notices import notice, taking_long
+from bayou.kernels.compile_notices import notice, taking_long
 from bayou.kernels.numba_private import Kernel, Part
 
 __all__ = ["COMPILING", "Kernel", "Part", "kernel"]

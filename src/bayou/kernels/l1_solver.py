@@ -31,8 +31,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
 
 # Largest weight, so that scores stay finite for any data; beyond it no probability changes.
 FAR = 1e30

@@ -9,9 +9,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.numba_private import cgutils
-from bayou.kernels.room import empty
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT = 2.0**-53

@@ -12,8 +12,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import put_half
-from bayou.kernels.scan import byte_at, trailing_zeros
+from bayou.kernels.format_numbers import put_half
+from bayou.kernels.parse_text import byte_at, trailing_zeros
 from bayou.kernels.text_lanes import HALF, WORD, bits_of, every, gather, load, none_of, spread, store
 from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE, count_ones
 

@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.numba_private import cgutils
-from bayou.kernels.scan import address_of, trailing_zeros
+from bayou.kernels.parse_text import address_of, trailing_zeros
 
 BLANK, COLON, BAR, NEWLINE = 32, 58, 124, 10
 ONE = np.uint64(1)

@@ -31,7 +31,7 @@ from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.rounding import add_on_average
-from bayou.kernels.rows import AHEAD, Examples, lay_out, place_ahead
+from bayou.kernels.row_layout import AHEAD, Examples, lay_out, place_ahead
 from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
 from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
 from bayou.learners.bases.location_strength import merge_pairs

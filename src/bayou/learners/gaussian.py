@@ -41,7 +41,7 @@ from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
 from bayou.kernels.compiling import kernel
-from bayou.kernels.rows import examples_of
+from bayou.kernels.row_layout import examples_of
 from bayou.learners.bases.diagonal import (
     GAINED,
     LIMIT_32,

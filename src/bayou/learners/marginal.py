@@ -44,12 +44,12 @@ from bayou.core.checks import one_of, positive_number
 from bayou.core.errors import BadInput
 from bayou.core.gains import EVIDENCE, RECENT
 from bayou.core.registry import Record
+from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit, expm1
 from bayou.kernels.gather import prefetch_pairs, scatter_pairs
-from bayou.kernels.room import empty, zeros
 from bayou.kernels.rounding import add_on_average
-from bayou.kernels.rows import Examples
+from bayou.kernels.row_layout import Examples
 from bayou.kernels.vector import LANES, any_above, fill, frozen, like, load, magnitude, pick, sqrt, store, where_above
 from bayou.learners.bases.diagonal import (
     GAINED,

@@ -54,7 +54,7 @@ from bayou.core.checks import one_of
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
-from bayou.kernels.rows import Examples
+from bayou.kernels.row_layout import Examples
 from bayou.kernels.vector import LANES, float_bits, load, magnitude, pick, sqrt, total, where_above
 from bayou.learners.bases.diagonal import (
     LIMIT_32,

@@ -47,7 +47,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.rows import Examples
+from bayou.kernels.row_layout import Examples
 from bayou.kernels.vector import LANES, fill, load, padded, total
 from bayou.learners.bases.diagonal import LOG2E, DiagonalGaussian, gather_scalars, put_back, row_scalars
 from bayou.learners.bases.location_strength import LocationStrengthMixin

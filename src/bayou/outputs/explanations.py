@@ -28,12 +28,12 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
-from bayou.kernels.sorting import insert
+from bayou.kernels.top_k import insert
 from bayou.learners.bank import Bank
-from bayou.learners.bank.pair_parts import PAIR, explain_pairs
-from bayou.learners.bank.weights import MeanRowWeights, mean_row_log_odds, row_coefficients, row_weights
+from bayou.learners.bank.linearization import MeanRowWeights, mean_row_log_odds, row_coefficients, row_weights
+from bayou.learners.bank.pair_explanations import PAIR, explain_pairs
 from bayou.learners.classes import Classes
 from bayou.outputs.features import AND, SeenFeatures, seen_features
 from bayou.recipe.feature_counts import Uses

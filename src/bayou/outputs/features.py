@@ -33,8 +33,8 @@ from bayou.core.prediction import Reading
 from bayou.recipe.feature_counts import Moments, Uses
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.dates import names_of_parts
+from bayou.sources.table.encoding_arrays import names_of_bins
 from bayou.sources.table.features import SLOPE
-from bayou.sources.table.plan_arrays import names_of_bins
 
 # A column gives each row one feature if their frequencies add up to 1 within this.
 COMPLETE = 0.01

@@ -24,9 +24,9 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_float32, put_number, put_whole, put_word
-from bayou.kernels.scan import address_of, byte_at, word_at
-from bayou.kernels.shortest import LONGEST_SHORTEST, put_shortest
+from bayou.kernels.format_numbers import LONGEST_NUMBER, WASTE, put_byte, put_float32, put_number, put_whole, put_word
+from bayou.kernels.parse_text import address_of, byte_at, word_at
+from bayou.kernels.shortest_float import LONGEST_SHORTEST, put_shortest
 
 STANDARD_OUTPUT = "-"
 # Higher levels take longer than making the text, for a few per cent.

@@ -16,11 +16,11 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import in_sample
-from bayou.kernels.room import empty
 from bayou.recipe.numbering import first_place
 
 KEPT = 4096

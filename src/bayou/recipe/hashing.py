@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.parse_text import address_of, half_at, word_at
 from bayou.kernels.random import GOLDEN, mix, rotated
-from bayou.kernels.scan import address_of, half_at, word_at
 
 NO_SEED = np.uint32(0)
 _C1 = np.uint32(0xCC9E2D51)

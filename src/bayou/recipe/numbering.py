@@ -17,7 +17,7 @@ from bayou.core.spelling import option
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
-from bayou.kernels.scan import address_of, byte_at, word_at
+from bayou.kernels.parse_text import address_of, byte_at, word_at
 from bayou.recipe.feature_names import Names, NewNames
 
 # The index of an id that was never seen.

@@ -26,7 +26,7 @@ from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.core.printable import printable, shorten
 from bayou.core.spelling import option
-from bayou.report import figures, words
+from bayou.report import figures, sentences
 from bayou.report.facts import DRAWN, UNNAMED, Data, Run, RunFacts
 from bayou.report.recorder import Sample
 
@@ -77,10 +77,10 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
     runs = [run] if isinstance(run, Run) else sorted(run, key=lambda run: math.inf if run.loss is None else run.loss)
     facts = RunFacts(runs[0], data or Data())
     drawn = figures.all_of(facts)
-    summary = words.summary(facts)
+    summary = sentences.summary(facts)
     if len(runs) > 1 and facts.result.examples:
         drawn.append(figures.compared(runs))
-        summary.insert(0, ("Compared", words.comparison(runs)))
+        summary.insert(0, ("Compared", sentences.comparison(runs)))
     (library, packed), script = _library(), _own("page.js")
     loader = jinja2.FunctionLoader(_own)
     # Text that may come from a user passes through here and is escaped.
@@ -171,18 +171,18 @@ def _json(plain: Any) -> str:
 Cards = tuple[tuple[str, str, Callable[[float], str], str], ...]
 BINARY_CARDS: Cards = (
     ("auc", "AUC", "{:.4f}".format, "0.5 is guessing, 1 is perfect"),
-    ("accuracy", "accuracy", words.percent, "on the right side of 50%"),
+    ("accuracy", "accuracy", sentences.percent, "on the right side of 50%"),
     ("calibration_error", "calibration error", "{:.4f}".format, "predicted against actual rates"),
 )
 MULTICLASS_CARDS: Cards = (
-    ("accuracy", "accuracy", words.percent, "the most probable class is right"),
+    ("accuracy", "accuracy", sentences.percent, "the most probable class is right"),
     ("auc", "mean AUC", "{:.4f}".format, "each class against the rest"),
     ("calibration_error", "calibration error", "{:.4f}".format, "of the most probable class"),
 )
 REGRESSION_CARDS: Cards = (
     ("r2", "R²", "{:.4f}".format, "against always the mean so far"),
     ("mean_absolute_error", "mean absolute error", "{:.4g}".format, "how far off on average"),
-    ("coverage", "in 90% intervals", words.percent, "90% is right"),
+    ("coverage", "in 90% intervals", sentences.percent, "90% is right"),
 )
 
 
@@ -193,10 +193,12 @@ def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
     loss, held = facts.run.loss, facts.run.loss_of(facts.run.held_out)
     name = facts.run.loss_name.replace("_", " ")
     if loss is not None:
-        base = f"{words.number(facts.base_loss)} without features" if facts.base_loss else "surprise per example"
+        base = f"{sentences.number(facts.base_loss)} without features" if facts.base_loss else "surprise per example"
         cards.append((name, f"{loss:.4g}" if facts.is_regression else f"{loss:.4f}", base))
     if held is not None:
-        cards.append((f"held-out {name}", f"{held:.4g}", f"on {words.count(facts.run.held_out.examples, 'example')}"))
+        cards.append(
+            (f"held-out {name}", f"{held:.4g}", f"on {sentences.count(facts.run.held_out.examples, 'example')}")
+        )
     later = facts.learner.later_loss()
     if later is not None and later.differs:
         cards.append(
@@ -232,14 +234,14 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
     low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
     return [
         {
-            "place": words.row_name(sample.line[k], sample.row[k]),
-            "tag": words.shortened(sample.tags[k], 60),
-            "expected": words.said(facts, sample, k),
-            "interval": f"{words.amount(facts, low[k])} to {words.amount(facts, high[k])}" if posterior else "",
-            "label": words.label(facts, sample, k),
-            "moved": "; ".join(f"{words.shortened(name, 40)} {words.signed(by)}" for name, by in moved[k]),
+            "place": sentences.row_name(sample.line[k], sample.row[k]),
+            "tag": sentences.shortened(sample.tags[k], 60),
+            "expected": sentences.said(facts, sample, k),
+            "interval": f"{sentences.amount(facts, low[k])} to {sentences.amount(facts, high[k])}" if posterior else "",
+            "label": sentences.label(facts, sample, k),
+            "moved": "; ".join(f"{sentences.shortened(name, 40)} {sentences.signed(by)}" for name, by in moved[k]),
             "features": "; ".join(
-                words.shortened(name, 40) for name in facts.uncertain_features(sample.features[k], ROW_FEATURES)
+                sentences.shortened(name, 40) for name in facts.uncertain_features(sample.features[k], ROW_FEATURES)
             ),
         }
         for k in range(len(sample))
@@ -254,7 +256,7 @@ def _columns(facts: RunFacts) -> list[dict[str, str]]:
             "name": column.name,
             "spread": f"{column.spread:.4f}",
             "values": f"{column.features:,}",
-            "telling": "; ".join(words.feature_values(strengths, column.top_features)),
+            "telling": "; ".join(sentences.feature_values(strengths, column.top_features)),
         }
         for name, strengths in facts.class_strengths
         for column in facts.columns_of(strengths)[: OF_EACH if facts.is_multiclass else None]
@@ -269,9 +271,9 @@ def _features(facts: RunFacts) -> list[dict[str, str]]:
             "name": strengths.name(k, UNNAMED),
             "mean": f"{strengths.mean[k]:+.4f}",
             "sd": "" if strengths.sd is None else f"{strengths.sd[k]:.4f}",
-            "inclusion": "" if strengths.inclusion is None else words.percent(strengths.inclusion[k]),
-            "seen": words.percent(strengths.seen[k]),
-            "share": words.percent(strengths.share[k]),
+            "inclusion": "" if strengths.inclusion is None else sentences.percent(strengths.inclusion[k]),
+            "seen": sentences.percent(strengths.seen[k]),
+            "share": sentences.percent(strengths.share[k]),
         }
         for name, strengths in facts.class_strengths
         for k in strengths.top(OF_EACH if facts.is_multiclass else DRAWN, "share").tolist()
@@ -287,10 +289,14 @@ def _classes(facts: RunFacts) -> list[dict[str, str]]:
     return [
         {
             "name": names[k],
-            "share": words.percent(table["mass"][k] / whole) if whole else "–",
+            "share": sentences.percent(table["mass"][k] / whole) if whole else "–",
             **{
                 name: "–" if np.isnan(table[name][k]) else shown(table[name][k])
-                for name, shown in (("auc", "{:.4f}".format), ("precision", words.percent), ("recall", words.percent))
+                for name, shown in (
+                    ("auc", "{:.4f}".format),
+                    ("precision", sentences.percent),
+                    ("recall", sentences.percent),
+                )
             },
         }
         for k in range(min(len(names), CLASSES_LISTED))
@@ -299,7 +305,7 @@ def _classes(facts: RunFacts) -> list[dict[str, str]]:
 
 def _parts(facts: RunFacts) -> list[dict[str, str]]:
     return [
-        {"name": part["name"], "weight": words.percent(part["weight"]), "loss": words.number(part.get("loss"))}
+        {"name": part["name"], "weight": sentences.percent(part["weight"]), "loss": sentences.number(part.get("loss"))}
         for part in sorted(facts.parts, key=lambda part: -part["weight"])
     ]
 
@@ -312,9 +318,9 @@ def _decided(facts: RunFacts) -> list[dict[str, str]]:
             "name": column.name,
             "role": column.role,
             "gives": column.gives,
-            "missing": words.percent(column.missing) if column.missing else "",
+            "missing": sentences.percent(column.missing) if column.missing else "",
             "why": "; ".join(filter(None, [column.why, column.remark])),
-            "examples": words.shortened(", ".join(column.examples), 80),
+            "examples": sentences.shortened(", ".join(column.examples), 80),
         }
         for column in columns[:DECIDED]
     ]
@@ -329,7 +335,7 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
     told.append(("examples", f"{result.examples:,}"))
     told.append(("skipped lines", f"{data.skipped:,}"))
     if facts.rate is not None:
-        told.append(("positives", words.percent(facts.rate)))
+        told.append(("positives", sentences.percent(facts.rate)))
     if data.negative_rate != 1.0:
         told.append(("negatives kept", f"{data.negative_rate:g} of them; numbers here are those of the data as given"))
     if result.examples:
@@ -340,10 +346,10 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
         told.append(("classes", f"{len(result.classes['label']):,}"))
     touched, size = len(facts.touched), facts.learner.n_features
     told.append(("different features", f"{touched:,}"))
-    told.append(("table of weights", f"{size:,}, of which {words.percent(facts.load)} are in use"))
+    told.append(("table of weights", f"{size:,}, of which {sentences.percent(facts.load)} are in use"))
     if data.hashed:
         told.append(
-            ("hash collisions", f"{words.percent(facts.collisions)} of the features share a weight with another")
+            ("hash collisions", f"{sentences.percent(facts.collisions)} of the features share a weight with another")
         )
     if data.names is not None:
         told.append(("features with a name", f"{len(data.names):,}"))

@@ -12,8 +12,8 @@ from bayou.core.batch import Batch, labelled
 from bayou.core.checks import positive_number
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
 from bayou.rounds.gains import apply, check_shardable, gain_table, learn_part
 
 

@@ -29,12 +29,12 @@ from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import Delayed, predict_then_learn
 from bayou.learners.ensembles.delayed import block_size
 from bayou.runs import memory
+from bayou.runs.batching import Refused, first_rows, halved, rebatch
+from bayou.runs.data_warnings import Remarks
 from bayou.runs.interrupts import interruptible
+from bayou.runs.learner_specs import COMPARED, Chosen, choose, task_of
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
-from bayou.runs.places import check_outputs, check_report
-from bayou.runs.remarks import Remarks
-from bayou.runs.rows import Refused, first_rows, halved, rebatch
-from bayou.runs.tasks import COMPARED, Chosen, choose, task_of
+from bayou.runs.output_paths import check_outputs, check_report
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
@@ -99,7 +99,7 @@ class Comparison:
         folded: number of feature indices that were too large for the table and wrapped.
         seconds: duration of the whole run, including reading.
         signal: the signal that interrupted the run, if any.
-        remarks: warnings about the data (`bayou.runs.remarks`).
+        remarks: warnings about the data (`bayou.runs.data_warnings`).
     """
 
     entrants: list[Entrant]

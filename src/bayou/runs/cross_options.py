@@ -8,7 +8,7 @@ from bayou.core import registry
 from bayou.recipe import crosses
 from bayou.recipe.groups import crossed_in
 from bayou.recipe.recipe import Recipe
-from bayou.runs.tasks import Chosen
+from bayou.runs.learner_specs import Chosen
 from bayou.sources import Source
 
 

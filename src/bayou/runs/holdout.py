@@ -20,7 +20,7 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.evaluate.meters import meter_for
-from bayou.runs.rows import Refused, spread_evenly
+from bayou.runs.batching import Refused, spread_evenly
 from bayou.sources import Source
 
 MOST_VALUES = 1 << 24

@@ -13,7 +13,7 @@ from bayou.runs.options import Data
 from bayou.sources.formats.arrow.chunks import Chunks, is_table, parts_or_paths
 from bayou.sources.formats.registry import FORMATS, RECORDS, detect, find
 from bayou.sources.reading.blocks import Files
-from bayou.sources.reading.opening import expand
+from bayou.sources.reading.open_files import expand
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,10 +29,10 @@ from bayou.evaluate.meters import meter_for
 from bayou.outputs.explanations import MOST, Explained, Explainer, columns_of_explanations
 from bayou.outputs.prediction_files import Part, empty_table
 from bayou.outputs.prediction_table import columns_of, prediction_table
-from bayou.runs import warming
+from bayou.runs import warmup
+from bayou.runs.batching import DESCRIBED, Refused, first_rows
 from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data, Note
-from bayou.runs.rows import DESCRIBED, Refused, first_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,7 +176,7 @@ class Predictions:
         with contextlib.suppress(BadInput):  # reported when these rows are predicted
             predicted = self._predict(batch)
             rows = prediction_table(self._learner, predicted, self._level, self._quantiles)
-            warming.writing(self._learner, predicted, Part(rows, explained=self._explained(batch, predicted)))
+            warmup.writing(self._learner, predicted, Part(rows, explained=self._explained(batch, predicted)))
 
     def parts(self) -> Iterator[Part]:
         """Yield the predictions as arrays, batch by batch."""

@@ -29,11 +29,11 @@ from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import as_flags, flags_are_spoken, option
+from bayou.runs.batching import Refused
 from bayou.runs.interrupts import Interrupt
-from bayou.runs.rows import Refused
 from bayou.sources import Source
 from bayou.sources.reading.blocks import Block, Texts
-from bayou.sources.reading.in_order import InOrder
+from bayou.sources.reading.parallel_map import InOrder
 from bayou.sources.source import Cut
 
 # With fewer rows a single process is as fast.
@@ -294,7 +294,7 @@ def _put(into: Any, message: tuple[Any, ...]) -> None:
 
 def work() -> None:
     """Run a worker process: execute the messages from standard input, answer on standard output."""
-    from bayou.kernels.startup import without_blas
+    from bayou.kernels.skip_blas import without_blas
 
     told, heard = sys.stdout.buffer, sys.stdin.buffer
     sys.stdout = sys.stderr  # nothing else that is printed may be taken for an answer

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bayou.core.errors import BadModel
 from bayou.core.extras import Extras, Unfinished
-from bayou.core.file_marks import FileMark
-from bayou.sources.reading.opening import expand
+from bayou.core.file_fingerprints import FileMark
+from bayou.sources.reading.open_files import expand
 
 
 def marks_of(names: Sequence[str]) -> list[FileMark]:

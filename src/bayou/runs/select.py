@@ -16,12 +16,12 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 from bayou.evaluate.binary import Meter
-from bayou.learners.classes.table import FEW, CompactIndex
+from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory
 from bayou.runs import settings as parameters
+from bayou.runs.batching import spread_evenly
 from bayou.runs.options import Data, Note, RunOptions, options_of
-from bayou.runs.rows import spread_evenly
 
 # From even odds to nearly 0: on text, each selects about a quarter fewer features than the one before.
 PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)

@@ -28,16 +28,16 @@ from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import Delayed, Told, predict_then_learn
 from bayou.learners.ensembles.delayed import block_size
 from bayou.recipe.feature_counts import Uses
-from bayou.runs import memory, warming
+from bayou.runs import memory, warmup
+from bayou.runs.batching import Refused, behind, block_sizes, rebatch
 from bayou.runs.cross_options import crosses_in_words, leave_pairs
+from bayou.runs.data_warnings import Remarks
 from bayou.runs.holdout import HeldOut, Holdout
 from bayou.runs.interrupts import Interrupt, interruptible
+from bayou.runs.learner_choice import Model, Start, start_from
 from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, documented, names_of, options_of
-from bayou.runs.places import STANDARD, check_outputs, check_report
-from bayou.runs.remarks import Remarks
+from bayou.runs.output_paths import STANDARD, check_outputs, check_report
 from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
-from bayou.runs.rows import Refused, behind, block_sizes, rebatch
-from bayou.runs.start import Model, Start, start_from
 from bayou.runs.training_run import Progress, TrainingRun
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Training:
         self._report = own.report
         check_outputs({option("report"): own.report}, own.resume, own.like)  # the new model may overwrite them
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
-        with warming.ahead(warming.learner(start.guess.name)):
+        with warmup.ahead(warmup.learner(start.guess.name)):
             self._prepare(data, start, own.passes, given)
         self._opened = {"data": data, **{name: given.opening[name] for name in ("format", "on_error")}}
         self._files = names_of(data)
@@ -205,7 +205,7 @@ class Training:
         self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
         self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
         self.source.label_for(self.learner)
-        warming.training(self.learner, self.source)
+        warmup.training(self.learner, self.source)
         self.fitted = None if known else self.source.recipe.columns
         if self.fitted and not any(column.gives for column in self.fitted):
             self._say(

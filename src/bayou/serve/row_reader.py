@@ -21,7 +21,7 @@ from bayou.recipe.labels import LabelRule, name_of
 from bayou.serve.log import ARROW, JSON, VW
 from bayou.serve.request_bodies import as_json
 from bayou.sources.formats.registry import with_bodies
-from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.reading.parsed_block import ParsedBlock
 from bayou.sources.rows.json_objects import ID
 from bayou.sources.rows.json_rows import LABEL, WEIGHT, block_of
 
@@ -181,7 +181,7 @@ class RowReader:
         try:
             look(read.batch)
         except BadInput:
-            from bayou.runs.rows import halved
+            from bayou.runs.batching import halved
 
             read.refused = not read.bad
             kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)

@@ -12,7 +12,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.extras import Counters
-from bayou.core.gradual_copy import GradualCopy
+from bayou.core.incremental_snapshot import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS
 from bayou.recipe.feature_counts import Uses

@@ -22,7 +22,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.gradual_copy import GradualCopy
+from bayou.core.incremental_snapshot import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.printable import shorten
 from bayou.core.spelling import option
@@ -30,7 +30,7 @@ from bayou.core.storage import load
 from bayou.outputs.feature_table import feature_table
 from bayou.recipe.feature_counts import Uses
 from bayou.recipe.feature_names import Names
-from bayou.runs import warming
+from bayou.runs import warmup
 from bayou.serve.health import Health, LastingProblem
 from bayou.serve.label_joins import LABEL_WAIT_SECONDS, MAX_PENDING_ROWS, LabelJoins
 from bayou.serve.live_stats import LiveStats, load_history, save_history
@@ -490,8 +490,8 @@ def warm_up(model: ServedModel) -> None:
     dtype = str(learner.parameters["dtype"])
     with contextlib.suppress(BadInput):
         toy = learner.record.toy(learner.parameters)
-        toy.observe(warming.toy_rows(toy))
-    rows = warming.toy_rows(learner).with_labels(np.ones(2), np.zeros(2))
+        toy.observe(warmup.toy_rows(toy))
+    rows = warmup.toy_rows(learner).with_labels(np.ones(2), np.zeros(2))
     told = model.of_full_stream(learner.observe(rows))
     for horizon in ("next", "later"):
         with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
@@ -523,8 +523,8 @@ def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any
     from bayou.core.extras import Extras
     from bayou.recipe.recipe import Recipe
     from bayou.runs import memory
-    from bayou.runs.start import start_from
-    from bayou.runs.tasks import task_of
+    from bayou.runs.learner_choice import start_from
+    from bayou.runs.learner_specs import task_of
 
     recipe = {"task": "binary"} | recipe if task_of(registry.find(name)) == "auto" else dict(recipe)
     start = start_from(name, settings, None, None, recipe)

@@ -6,7 +6,7 @@ from collections import deque
 from concurrent.futures import Future
 
 from bayou.core.batch import Batch
-from bayou.core.gradual_copy import GradualCopy
+from bayou.core.incremental_snapshot import GradualCopy
 from bayou.serve.responses import RequestError
 from bayou.serve.served_model import ServedModel
 

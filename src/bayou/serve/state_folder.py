@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.files import remove_all_leftovers
-from bayou.core.gradual_copy import GradualCopy
+from bayou.core.incremental_snapshot import GradualCopy
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.core.storage import load

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from bayou.core import links
+from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix, unit
-from bayou.kernels.room import empty, zeros
 from bayou.simulate.seeds import example_state
 
 

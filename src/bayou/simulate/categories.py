@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core import links
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import GOLDEN, mix, unit
-from bayou.kernels.room import empty
 from bayou.simulate.seeds import example_state
 
 

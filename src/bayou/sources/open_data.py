@@ -12,9 +12,9 @@ from bayou.core.extras import Extras
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.registry import FORMATS, Format, detect, empty_format, find
 from bayou.sources.formats.sniffing import check_text
-from bayou.sources.parquet_parts import ParquetParts
 from bayou.sources.reading.blocks import Files
-from bayou.sources.reading.opening import expand
+from bayou.sources.reading.open_files import expand
+from bayou.sources.row_group_slices import ParquetParts
 from bayou.sources.source import Source
 
 

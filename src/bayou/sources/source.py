@@ -17,8 +17,8 @@ from bayou.core.spelling import option
 from bayou.recipe.labels import FEW, SHARE, LabelRule, Labels, Negatives, decide, taken_for_one
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import Block, Texts
-from bayou.sources.reading.in_order import InOrder
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, ParsedBlock, kind_of
+from bayou.sources.reading.parallel_map import InOrder
+from bayou.sources.reading.parsed_block import DESCRIBED, BadLine, ParsedBlock, kind_of
 from bayou.sources.reading.reader import Placed, Reader
 
 ON_ERROR = {"raise": False, "skip": True}

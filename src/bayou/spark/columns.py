@@ -13,7 +13,7 @@ from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.arrow.cells import names_of
-from bayou.sources.table.plan import Plan
+from bayou.sources.table.encoding_plan import Plan
 
 log = logging.getLogger("bayou.spark")
 

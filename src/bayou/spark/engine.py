@@ -15,7 +15,7 @@ from bayou import rounds
 from bayou.core.children import safe_environment
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
-from bayou.sources.parquet_parts import Part
+from bayou.sources.row_group_slices import Part
 from bayou.spark import tasks
 
 try:

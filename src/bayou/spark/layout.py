@@ -19,8 +19,8 @@ from bayou import rounds
 from bayou.core.checks import one_of, path
 from bayou.core.errors import BadInput
 from bayou.sources.formats.arrow.parquet import opened, readable
-from bayou.sources.parquet_parts import ParquetParts, Part
-from bayou.sources.reading.opening import expand
+from bayou.sources.reading.open_files import expand
+from bayou.sources.row_group_slices import ParquetParts, Part
 
 ORDERS = {"mixed": True, "given": False}
 SLICES = 64

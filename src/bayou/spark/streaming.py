@@ -16,9 +16,9 @@ from bayou.core.extras import Counters, Rounds
 from bayou.core.learner import Learner
 from bayou.core.sharding import ShardingLearner
 from bayou.core.storage import load
+from bayou.runs.learner_choice import start_from
 from bayou.runs.options import Given, options_of
-from bayou.runs.places import check_place
-from bayou.runs.start import start_from
+from bayou.runs.output_paths import check_place
 from bayou.runs.train import Training
 from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files

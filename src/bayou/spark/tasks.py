@@ -14,8 +14,8 @@ from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.runs.rows import Refused
-from bayou.sources.parquet_parts import ParquetParts, Part
+from bayou.runs.batching import Refused
+from bayou.sources.row_group_slices import ParquetParts, Part
 
 # A row of `rounds.GAIN` or `rounds.SUM` as Spark carries it.
 PACKED = "block int, row binary"

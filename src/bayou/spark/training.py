@@ -17,16 +17,16 @@ from bayou.core.batch import Batch
 from bayou.core.checks import function, one_of, path, positive_number, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Counters, Rounds
-from bayou.core.file_marks import FileMark
+from bayou.core.file_fingerprints import FileMark
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
 from bayou.evaluate.meters import meter_for
 from bayou.recipe.recipe import TASKS
+from bayou.runs.learner_choice import start_from
 from bayou.runs.options import Given, options_of
-from bayou.runs.places import check_outputs
-from bayou.runs.start import start_from
+from bayou.runs.output_paths import check_outputs
 from bayou.runs.train import KEPT, Training
-from bayou.sources.parquet_parts import ParquetParts
+from bayou.sources.row_group_slices import ParquetParts
 from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
 from bayou.spark.layout import ORDERS, Layout, files_of, lay_out

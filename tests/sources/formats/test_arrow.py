@@ -24,7 +24,7 @@ from bayou.sources.formats.arrow.table import ArrowTable
 from bayou.sources.formats.jsonl import JsonLines
 from bayou.sources.reading.blocks import Files
 from bayou.sources.source import Source
-from bayou.sources.table.plan import Plan
+from bayou.sources.table.encoding_plan import Plan
 from tests.sources.formats.test_csv import written
 from tests.sources.tables import COLUMNS, RECIPE, block_of, parse, rows_of
 

@@ -499,7 +499,7 @@ def wide(n: int) -> bytes:
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
 def test_tables_that_are_too_wide_are_refused_with_the_limit(tmp_path, monkeypatch, name) -> None:
-    monkeypatch.setattr("bayou.sources.table.columns.MOST_COLUMNS", 50)
+    monkeypatch.setattr("bayou.sources.table.cell_columns.MOST_COLUMNS", 50)
     table = pd.read_csv(io.BytesIO(wide(50)))
     writers = {
         "x.csv": lambda table, path: table.to_csv(path, index=False),

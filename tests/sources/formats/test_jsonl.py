@@ -16,8 +16,8 @@ from bayou.sources.formats.jsonl import JsonLines, JsonReader, summaries_of
 from bayou.sources.reading.blocks import Files
 from bayou.sources.rows.json_objects import read_lines
 from bayou.sources.source import Source
-from bayou.sources.table.column_types import fit
-from bayou.sources.table.plan import Plan
+from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.fit import fit
 from tests.sources.formats.test_csv import log_loss
 from tests.sources.mutate import mutated
 from tests.sources.tables import COLUMNS, NAMES, RECIPE, block_of, parse, rows_of

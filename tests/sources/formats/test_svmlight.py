@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.kernels.scan import PADDING
+from bayou.kernels.parse_text import PADDING
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.svmlight import Svmlight
 from bayou.sources.reading.blocks import Block

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bayou.core.batch import Batch
-from bayou.kernels.scan import PADDING
+from bayou.kernels.parse_text import PADDING
 from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.feature_names import Names
 from bayou.recipe.numbering import Numbering
@@ -16,7 +16,7 @@ from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.pairs import MOST_SPACES
 from bayou.sources.formats.vw.reader import VW
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import DESCRIBED, ParsedBlock
+from bayou.sources.reading.parsed_block import DESCRIBED, ParsedBlock
 from tests.sources import slow_vw
 
 CROSSES = [(), (("user", "ad"),), (("w", "w"), ("*", "user"), (" ", "7")), (("*", "*"),), (("ad", "ad"), ("*", "*"))]

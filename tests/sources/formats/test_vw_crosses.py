@@ -12,7 +12,7 @@ from bayou.recipe.crosses import MAX_ROW_CROSSES, written_out
 from bayou.recipe.feature_names import Names
 from bayou.recipe.numbering import Numbering
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.terms import MOST_TRIPLED
+from bayou.sources.formats.vw.higher_crosses import MOST_TRIPLED
 from tests.sources import slow_vw
 from tests.sources.formats.test_vw import assert_read_as_slowly, mutated, parse, random_line, rows
 

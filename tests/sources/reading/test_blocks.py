@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
-from bayou.kernels.scan import PADDING
+from bayou.kernels.parse_text import PADDING
 from bayou.sources.reading import blocks
 from bayou.sources.reading.blocks import Files, Texts, whole_lines
-from bayou.sources.reading.opening import expand
+from bayou.sources.reading.open_files import expand
 
 
 def text_of(files: Files) -> tuple[bytes, list[str]]:

@@ -36,18 +36,18 @@ def demo(
     progress = Console(stderr=True, highlight=False)
     next_step = f"next, three learners predict and learn {examples:,} simulated ad views"
     with progress.status(f"loading; the first time kernels are compiled, for ten seconds or so; {next_step}"):
-        from bayou.cli.demo import picture, study, words
-        from bayou.kernels.startup import without_blas
-        from bayou.runs import warming
+        from bayou.cli.demo import narration, plot, study
+        from bayou.kernels.skip_blas import without_blas
+        from bayou.runs import warmup
 
         # The last for what people try next.
-        ahead = [*map(warming.learner, ("bank", "marginal", "adagrad")), "read csv"]
-        with without_blas(), warming.ahead(*ahead):
+        ahead = [*map(warmup.learner, ("bank", "marginal", "adagrad")), "read csv"]
+        with without_blas(), warmup.ahead(*ahead):
             study.warm_up()
     shown = study.run(examples, seed, progress)
-    words.show(shown, Console(highlight=False))
+    narration.show(shown, Console(highlight=False))
     with progress.status("drawing"):
-        picture.draw(shown, out)
+        plot.draw(shown, out)
     with progress.status("writing the report"):
         study.write_report(shown, report)
     output.tell("")

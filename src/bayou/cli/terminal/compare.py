@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayou.cli.terminal.output import say, say_all_alike, say_skipped, tell
-from bayou.cli.terminal.watch import FIRST_ROW
+from bayou.cli.terminal.progress_table import FIRST_ROW
 from bayou.core.memory import bytes_in_words
 from bayou.core.printable import printable
 from bayou.outputs.text import write_csv

@@ -57,7 +57,7 @@ def progress(total: int | None, unit: str, shown: bool = True) -> Iterator[Calla
 def preparing() -> Iterator[None]:
     """Context of everything before the first example: BadInput becomes BadUsage, and Numba does not look for BLAS."""
     from bayou.cli.usage import usage
-    from bayou.kernels.startup import without_blas
+    from bayou.kernels.skip_blas import without_blas
 
     with usage(), without_blas():
         yield

@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
-from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.room import zeros
+from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.vector import LANES, load, padded, store
 from bayou.learners.bank.combination_kernels import (
     CHANCE,

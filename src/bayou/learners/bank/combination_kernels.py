@@ -25,10 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
+from bayou.kernels.allocate import aligned, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, exp2_within, log
 from bayou.kernels.inlining import inlined
-from bayou.kernels.room import aligned, zeros
 from bayou.kernels.vector import (
     LANES,
     any_above,
@@ -44,7 +44,7 @@ from bayou.kernels.vector import (
     totals,
     where_above,
 )
-from bayou.learners.bank.steps import heavy_evidence
+from bayou.learners.bank.updates import heavy_evidence
 from bayou.learners.ensembles.shares import leak_after, shares_from_losses
 from bayou.learners.ensembles.stackers import MAX_LOGIT, MAX_STACKED_LOGIT, STACKER_MEMORY
 

@@ -19,16 +19,16 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
+from bayou.kernels.allocate import aligned, empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E
 from bayou.kernels.gather import gather_pairs, prefetch, scatter_pairs
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.room import aligned, empty, zeros
 from bayou.kernels.rounding import last_place, rounding_phases
 from bayou.kernels.vector import LANES, fill, load, pick, store, total
-from bayou.learners.bank.rows import SETTLED, row_log_length, unit_of
-from bayou.learners.bank.steps import (
+from bayou.learners.bank.row_scaling import SETTLED, row_log_length, unit_of
+from bayou.learners.bank.updates import (
     LIMIT_32,
     LIMIT_64,
     SCALE_FARTHEST,

@@ -27,17 +27,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayou.kernels.allocate import aligned, empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
+from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.pages import aligned_zeros
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.room import aligned, empty
 from bayou.kernels.rounding import last_place, rounding_phase
 from bayou.kernels.vector import LANES, fill, load, load_wide, pick, store, total, totals, turn
 from bayou.learners.bank.crosses import heard
-from bayou.learners.bank.rows import SETTLED, row_log_length
-from bayou.learners.bank.steps import LIMIT_32, LIMIT_64
+from bayou.learners.bank.row_scaling import SETTLED, row_log_length
+from bayou.learners.bank.updates import LIMIT_32, LIMIT_64
 
 P, Q, MACHINES = range(3)
 GROUPS = 16

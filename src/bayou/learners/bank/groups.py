@@ -13,7 +13,7 @@ from bayou.core.batch import Batch
 from bayou.core.model_file import nonzero_rows
 from bayou.learners.bank.lanes import NATURAL, OTHER, PRIOR, STAYS, LaneState
 from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
-from bayou.learners.bank.rows import mark_again
+from bayou.learners.bank.row_scaling import mark_again
 
 # A table of more bytes is processed by threads, in N_PARTS parts.
 THREADED_BYTES, N_PARTS = 4 << 20, 2

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.gather import prefetch
+from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.room import zeros
 from bayou.kernels.rounding import power_below
 from bayou.kernels.vector import LANES, fill, like, load, sqrt, store, where_above
 from bayou.learners.bank.priors import (
@@ -31,7 +31,7 @@ from bayou.learners.bank.priors import (
     note_groups,
     renew_priors,
 )
-from bayou.learners.bank.rows import (
+from bayou.learners.bank.row_scaling import (
     AHEAD,
     SETTLED,
     CountEstimate,
@@ -46,7 +46,7 @@ from bayou.learners.bank.rows import (
     scaled_row,
     unit_of,
 )
-from bayou.learners.bank.steps import (
+from bayou.learners.bank.updates import (
     FARTHEST_32,
     FARTHEST_64,
     LIMIT_32,

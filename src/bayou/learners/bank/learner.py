@@ -63,12 +63,12 @@ from bayou.core.learner import Scores
 from bayou.core.prediction import Reading
 from bayou.core.sharding import ShardingLearner
 from bayou.learners.bank.combination import LOST, new_combination
-from bayou.learners.bank.draws import draw
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.groups import GroupPriors, LearnedPrior
 from bayou.learners.bank.inspection import OutputInfo, levels_of, outputs_of
 from bayou.learners.bank.lanes import LaneState, new_lanes
-from bayou.learners.bank.pair_parts import PairWeights, pair_weights
+from bayou.learners.bank.linearization import intercept_of, lane_reading, log_odds_reading, weights_of
+from bayou.learners.bank.pair_explanations import PairWeights, pair_weights
 from bayou.learners.bank.pairs import PairLanes, checked_cross, checked_pairs
 from bayou.learners.bank.presets import (
     PRESETS,
@@ -81,8 +81,8 @@ from bayou.learners.bank.presets import (
 )
 from bayou.learners.bank.recombining import learn_lanes, recombine
 from bayou.learners.bank.running import BankRunner, LabelledRows, LaneRunner
+from bayou.learners.bank.sampling import draw
 from bayou.learners.bank.shards import BankSharding, merge_banks
-from bayou.learners.bank.weights import intercept_of, lane_reading, log_odds_reading, weights_of
 from bayou.learners.ensembles.delayed import DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 

@@ -48,8 +48,8 @@ from bayou.learners.bank.lanes import (
     LaneState,
 )
 from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
-from bayou.learners.bank.rows import LEAST_SQUARE, mark
-from bayou.learners.bank.steps import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
+from bayou.learners.bank.row_scaling import LEAST_SQUARE, mark
+from bayou.learners.bank.updates import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Features per block, to bound the memory held in float64.
 BLOCK = 1 << 16

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
-from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES
 
 GROUPS, EVERY = 256, 16

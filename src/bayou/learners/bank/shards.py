@@ -25,7 +25,7 @@ from bayou.learners.bank.merging import (
     renew,
     rules_of,
 )
-from bayou.learners.bank.pair_gains import (
+from bayou.learners.bank.pair_merging import (
     OF_PLACE,
     changed_factors,
     changed_places,

@@ -19,14 +19,14 @@ from bayou.core.errors import BadInput
 from bayou.core.gains import EVIDENCE
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LIMIT
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
+from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.room import zeros
 from bayou.kernels.rounding import add_on_average, rounding_phase
-from bayou.kernels.rows import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
+from bayou.kernels.row_layout import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
 from bayou.kernels.vector import LANES, fill, like, load, pick, put, sqrt, store, total
 from bayou.learners.bases.location_strength import merge_pairs
 

@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import overload
 
 from bayou.core import links
-from bayou.kernels import normal
+from bayou.kernels import normal_cdf
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, log1p_unit
 from bayou.kernels.vector import Vec, any_above, fill, magnitude, where_above
@@ -59,7 +59,7 @@ def slope_and_curvature(z):
 def link_slope_and_curvature(link, z):
     """Return (log F)' and -(log F)'' of a link at z."""
     if link == links.PROBIT:
-        return normal.slope_and_curvature(z)
+        return normal_cdf.slope_and_curvature(z)
     if link == links.LOGISTIC:
         return slope_and_curvature(z)
     return z * math.nan, z * math.nan
@@ -69,7 +69,7 @@ def link_slope_and_curvature(link, z):
 def link_log_cdf(link, z):
     """Return log F of a link at z."""
     if link == links.PROBIT:
-        return normal.log_cdf(z)
+        return normal_cdf.log_cdf(z)
     if link == links.LOGISTIC:
         return min(z, 0.0) - log1p_unit(exp2(magnitude(z) * -LOG2E))
     return z * math.nan

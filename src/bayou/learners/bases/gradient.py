@@ -10,11 +10,11 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LIMIT
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
+from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.room import zeros
-from bayou.kernels.rows import Examples, examples_of, row_room
+from bayou.kernels.row_layout import Examples, examples_of, row_room
 
 # Largest sum of squared gradients, so that everything stays finite for any data.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]

@@ -50,11 +50,11 @@ from bayou.core.learner import PURPOSES, room_for_draws
 from bayou.core.prediction import Reading, no_posterior
 from bayou.core.validation import feature_numbers
 from bayou.learners.bank import Bank
-from bayou.learners.classes.draws import drawn_logits, stacked_draws
-from bayou.learners.classes.labels import MAX_CLASSES, numbers_of, own_classes
+from bayou.learners.classes.class_labels import MAX_CLASSES, numbers_of, own_classes
 from bayou.learners.classes.members import ALL, OWN, Members
 from bayou.learners.classes.running import ClassRunner, StackedOutputs
-from bayou.learners.classes.stack import new_stack
+from bayou.learners.classes.sampling import drawn_logits, stacked_draws
+from bayou.learners.classes.stack_inputs import new_stack
 from bayou.learners.ensembles.delayed import RESTS, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 from bayou.recipe.crosses import no_lanes

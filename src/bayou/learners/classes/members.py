@@ -10,7 +10,7 @@ import numpy as np
 
 from bayou.core.learner import Learner
 from bayou.core.memory import check_room
-from bayou.learners.classes.table import FEW, CompactIndex
+from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.recipe.numbering import Numbering
 
 # Counters of each class: examples since it joined, and its own among them.

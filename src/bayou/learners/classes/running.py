@@ -14,10 +14,10 @@ from bayou.core.threads import all_done
 from bayou.learners.bank import Bank
 from bayou.learners.bank.combination import LOST, TOLD
 from bayou.learners.bank.running import LabelledRows
-from bayou.learners.classes.combining import WORTH_THREADS, StackedRows, StackRunner
+from bayou.learners.classes.compact_index import SharedBatch
 from bayou.learners.classes.members import ALL, OWN, Members
-from bayou.learners.classes.stack import StackOutputs, StackState, new_heard, new_said
-from bayou.learners.classes.table import SharedBatch
+from bayou.learners.classes.parallel import WORTH_THREADS, StackedRows, StackRunner
+from bayou.learners.classes.stack_inputs import StackOutputs, StackState, new_heard, new_said
 from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, class_log_losses
 
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
+from bayou.kernels.allocate import aligned, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.inlining import inlined
-from bayou.kernels.room import aligned, zeros
 from bayou.kernels.vector import (
     LANES,
     fill,
@@ -28,7 +28,7 @@ from bayou.kernels.vector import (
     totals,
     where_above,
 )
-from bayou.learners.classes.stack import LOG_BASE, MIN_PROBABILITY
+from bayou.learners.classes.stack_inputs import LOG_BASE, MIN_PROBABILITY
 from bayou.learners.ensembles.stackers import STACKER_MEMORY
 
 # A weight above 1 takes several steps, and counts as at most this much: a single long step would overshoot.

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import in_sample
-from bayou.kernels.room import empty
 
 # The first MAX_SAMPLED rows are all sampled, row t after that with probability MAX_SAMPLED / t.
 MAX_SAMPLED = 16384

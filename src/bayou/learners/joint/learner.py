@@ -53,9 +53,9 @@ from bayou.core.batch import Batch
 from bayou.core.checks import one_of, whole_number
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.validation import LIMIT
-from bayou.kernels.rows import Examples
+from bayou.kernels.row_layout import Examples
 from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION, DiagonalGaussian
-from bayou.learners.joint import diagonal, full
+from bayou.learners.joint import diagonal, full_covariance
 
 COVARIANCES = {"diagonal": False, "full": True}
 MEAN_UPDATES = {"newton": False, "taylor": True}
@@ -135,7 +135,7 @@ class Joint(DiagonalGaussian):
                 f"a full covariance of {self._n_features} features takes {wanted / 2**30:.1f} GB; it may take "
                 f'{MOST_BYTES >> 30} GB, some 23,000 features. Use covariance="diagonal".'
             )
-        self._factored = full.Factored.at_prior(self._prior, self._parameters["batch_size"])
+        self._factored = full_covariance.Factored.at_prior(self._prior, self._parameters["batch_size"])
         self._state, self._intercept_state = self._factored.state, self._factored.state[-1:]
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -149,14 +149,14 @@ class Joint(DiagonalGaussian):
     def _nbytes_for(self, n_features: int) -> int:
         if not self._full:
             return super()._nbytes_for(n_features)
-        return full.nbytes_for(n_features, self._parameters["batch_size"])
+        return full_covariance.nbytes_for(n_features, self._parameters["batch_size"])
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
         if self._full:
             rules = self._has_intercept, self._taylor, LIMIT[self._dtype]
-            full.stream(examples, self._factored, *rules, mean, variance)
+            full_covariance.stream(examples, self._factored, *rules, mean, variance)
         else:
             diagonal.stream(examples, self._beliefs(), self._taylor, np.uint64(self._examples), mean, variance)
 
@@ -165,7 +165,7 @@ class Joint(DiagonalGaussian):
         self._check_learns()
         with self._lock:
             if self._full and self._factored.waiting_labels.any():
-                full.learn_waiting(self._factored, self._taylor, LIMIT[self._dtype])
+                full_covariance.learn_waiting(self._factored, self._taylor, LIMIT[self._dtype])
         return False
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
@@ -173,7 +173,7 @@ class Joint(DiagonalGaussian):
         if not self._full:
             super()._draw(batch, seed, purpose, scores)
             return
-        full.draw_scores(
+        full_covariance.draw_scores(
             batch.indptr,
             batch.indices,
             batch.values,
@@ -194,7 +194,7 @@ class Joint(DiagonalGaussian):
         if not self._full:
             return super()._variance_at(features)
         variance = np.empty(len(self._state))
-        full.variances(self._factored.factor, self._prior[:, PRECISION] + self._state[:, GAINED], variance)
+        full_covariance.variances(self._factored.factor, self._prior[:, PRECISION] + self._state[:, GAINED], variance)
         # A sum of many terms may round to slightly more than the prior variance.
         return np.minimum(variance, 1.0 / self._prior[:, PRECISION])[:-1][features].astype(self._dtype)
 
@@ -226,4 +226,4 @@ class Joint(DiagonalGaussian):
         other._frozen = False
         for learner in (self, other):
             learner.end_pass()
-        full.merge(self._factored, other._factored, None if base is None else base._factored)
+        full_covariance.merge(self._factored, other._factored, None if base is None else base._factored)

@@ -62,9 +62,9 @@ from bayou.core.checks import one_of, positive_number, whole_number, yes_or_no
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.learners.lasso import problem as limits
-from bayou.learners.lasso.gather import ENDED, FULL, MAXIMISE, SURPRISE, Rules, gather, predict
+from bayou.learners.lasso.expansion import ENDED, FULL, MAXIMISE, SURPRISE, Rules, gather, predict
+from bayou.learners.lasso.multipass import Passes
 from bayou.learners.lasso.online import Online
-from bayou.learners.lasso.passes import Passes
 from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem, checked_penalty
 from bayou.learners.lasso.sketch import MOST_NONZEROS, MOST_ROWS, Sketch
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve
-from bayou.kernels.room import empty
-from bayou.learners.lasso.gather import SURPRISE, Ahead, Waiting, expansion
+from bayou.learners.lasso.expansion import SURPRISE, Ahead, Waiting, expansion
 from bayou.learners.lasso.problem import LassoProblem
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 

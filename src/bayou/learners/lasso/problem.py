@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.core.checks import one_of, positive_number, shown, whole_number
 from bayou.core.errors import BadInput
-from bayou.learners.lasso.gather import Quadratic
+from bayou.learners.lasso.expansion import Quadratic
 from bayou.learners.lasso.sketch import Sketch
 
 # Up to this size H is one dense matrix (of 33 MB), which is simpler and faster than anything else.

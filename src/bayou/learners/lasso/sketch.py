@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadModel
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
 
 # Capacity of the log: 50 MB. Memory is allocated only as it fills.
 MOST_NONZEROS = 1 << 22

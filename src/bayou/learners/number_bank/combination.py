@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.prediction import Scores
-from bayou.core.student import log_peaks, within
+from bayou.core.student_t import log_peaks, within
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.learners.ensembles.shares import set_shares

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
-from bayou.kernels.room import zeros
 from bayou.kernels.vector import LANES, load, store
 
 MOST = 128

@@ -66,9 +66,9 @@ from bayou.kernels.vector import LANES
 from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayBlock, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, combine, new_combination
-from bayou.learners.number_bank.draws import draw
 from bayou.learners.number_bank.head import DUE, WIDE, new_head
 from bayou.learners.number_bank.lanes import PRESET, NumberLane, look_after_head, new_lanes, run_lanes, scratch_for
+from bayou.learners.number_bank.sampling import draw
 from bayou.learners.number_bank.weights import intercept_of, weights_of
 
 # The first MAX_SAMPLED rows are all sampled, row t after that with probability MAX_SAMPLED / t.

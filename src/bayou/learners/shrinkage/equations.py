@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
 
 # Features whose own evidence d_j M_jj exceeds this fraction of the penalty are solved exactly.
 SHARE = 0.003

@@ -55,9 +55,9 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
-from bayou.kernels.room import empty
 from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 from bayou.learners.shrinkage.equations import Factor, Sums, factored, solution
 

@@ -52,9 +52,9 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.core.prediction import ScoreRule
 from bayou.core.validation import LIMIT
-from bayou.kernels.pages import aligned_zeros
-from bayou.kernels.rows import examples_of
-from bayou.learners.spike_slab import any_pass, first_pass
+from bayou.kernels.huge_pages import aligned_zeros
+from bayou.kernels.row_layout import examples_of
+from bayou.learners.spike_slab import scalar_kernel, vector_kernel
 from bayou.learners.spike_slab.weights import (
     AVERAGES,
     COLUMNS,
@@ -186,12 +186,12 @@ class SpikeSlab(Learner):
         )
         # also for predictions, as long as no second pass has begun: this kernel is faster
         if self._stretch == 1 and self._passes[AVERAGED] == 0:
-            first_pass.stream(examples, known, example, mean, variance)
+            vector_kernel.stream(examples, known, example, mean, variance)
         else:
             again, standing = self._passes[ENDED] > 0, p["batch_size"] > 1
             averages = self._averages, self._intercept_averages
-            frozen = any_pass.Frozen(*averages, again, self._stretches, self._stretch, standing)
-            any_pass.stream(examples, known, frozen, example, mean, variance)
+            frozen = scalar_kernel.Frozen(*averages, again, self._stretches, self._stretch, standing)
+            scalar_kernel.stream(examples, known, frozen, example, mean, variance)
         probabilities(self._selects, mean, variance, probability)
         return Scores(probability, mean, variance)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bayou.report.facts import RunFacts
 from bayou.report.figures.classes import class_reliability, confusion
+from bayou.report.figures.elements import Figure, View
 from bayou.report.figures.features import columns, features, inclusion, pairs
 from bayou.report.figures.lanes import lanes
 from bayou.report.figures.loss import compared, loss
 from bayou.report.figures.numbers import coverage, predicted, residuals
-from bayou.report.figures.parts import Figure, View
 from bayou.report.figures.predictions import reliability, scores
 from bayou.report.figures.uncertainty import deviations, split_over_time, split_scatter
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bayou.report import words
+from bayou.report import sentences
 from bayou.report.facts import CLASSES, RunFacts
-from bayou.report.figures.parts import Figure, View, diagonal, escaped, intervals, numbers
+from bayou.report.figures.elements import Figure, View, diagonal, escaped, intervals, numbers
 from bayou.report.figures.predictions import HALF, wilson
 
 # Number of classes in the confusion matrix, the commonest; cells are labeled up to WRITTEN classes.
@@ -49,7 +49,7 @@ def _table(facts: RunFacts) -> tuple[np.ndarray, list[str]]:
 
 def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -> View:
     shares = np.divide(table, whole, out=np.zeros_like(table), where=whole > 0)
-    shown, n = [escaped(words.shortened(name, 30)) for name in names], len(names)
+    shown, n = [escaped(sentences.shortened(name, 30)) for name in names], len(names)
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     custom = [
         [
@@ -57,8 +57,8 @@ def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -
                 shown[i],
                 shown[j],
                 f"{table[i, j]:,.0f}",
-                words.percent(float(table[i, j] / rows[i])) if rows[i] else "–",
-                words.percent(float(table[i, j] / columns[j])) if columns[j] else "–",
+                sentences.percent(float(table[i, j] / rows[i])) if rows[i] else "–",
+                sentences.percent(float(table[i, j] / columns[j])) if columns[j] else "–",
             ]
             for j in range(n)
         ]
@@ -80,13 +80,13 @@ def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -
         "<br>%{customdata[3]} of the actual, %{customdata[4]} of the predicted<extra></extra>",
     }
     if n <= WRITTEN:
-        fields["text"] = [[words.percent(float(share)) if share > 0 else "" for share in row] for row in shares]
+        fields["text"] = [[sentences.percent(float(share)) if share > 0 else "" for share in row] for row in shares]
         fields["texttemplate"] = "%{text}"
     places = {"tickvals": list(range(n)), "zeroline": False, "showgrid": False, "fixedrange": True, "ticks": ""}
     layout = {
         "xaxis": places
         | {
-            "ticktext": [escaped(words.shortened(name, 14)) for name in names],
+            "ticktext": [escaped(sentences.shortened(name, 14)) for name in names],
             "title": {"text": "predicted"},
             "range": [-0.5, n - 0.5],
             "tickangle": 0 if n <= 5 else -45,
@@ -116,7 +116,7 @@ def class_reliability(facts: RunFacts) -> Figure | None:
         data += [trace | {"xaxis": f"x{own}", "yaxis": f"y{own}"} for trace in traces]
         axis = {"range": numbers([-0.03 * top, top]), "tickformat": ".0%" if top > 0.1 else ".1%", "nticks": 4}
         layout[f"xaxis{own}"] = layout[f"yaxis{own}"] = axis | {"fixedrange": True}
-        title = {"text": escaped(words.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
+        title = {"text": escaped(sentences.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
         place = {"xref": f"x{own} domain", "yref": f"y{own} domain", "xanchor": "left", "yanchor": "bottom"}
         layout["annotations"].append(title | place | {"x": 0.0, "y": 1.0})
     how = (
@@ -134,7 +134,7 @@ def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[li
     low, high = wilson(rate, n)
     top = min(1.03, 1.08 * max(float(p.max()), float(high.max())))
     custom = [
-        [escaped(words.shortened(name, 40)), words.percent(a), words.percent(b), f"{c:,.0f}"]
+        [escaped(sentences.shortened(name, 40)), sentences.percent(a), sentences.percent(b), f"{c:,.0f}"]
         for a, b, c in zip(p, rate, n, strict=True)
     ]
     return (

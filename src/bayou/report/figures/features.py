@@ -10,9 +10,9 @@ from bayou.core.prediction import reach
 from bayou.outputs.features import ColumnStrength, FeatureStrengths
 from bayou.outputs.group_priors import GroupPrior, group_priors
 from bayou.outputs.pair_features import PairStrengths, has_pairs, pair_strengths
-from bayou.report import words
+from bayou.report import sentences
 from bayou.report.facts import DRAWN, UNNAMED, RunFacts
-from bayou.report.figures.parts import DOTS, Figure, View, escaped, numbers
+from bayou.report.figures.elements import DOTS, Figure, View, escaped, numbers
 
 # Number of a column's values named in its hover text.
 NAMED_VALUES = 5
@@ -44,10 +44,10 @@ def columns(facts: RunFacts) -> Figure | None:
 def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStrength]) -> View:
     custom = [
         [
-            escaped(words.shortened(column.name, 80)),
-            words.count(column.features, "feature"),
+            escaped(sentences.shortened(column.name, 80)),
+            sentences.count(column.features, "feature"),
             "<br>".join(
-                f"{words.signed(strengths.mean[i])} {escaped(words.shortened(strengths.name(i), 60))}"
+                f"{sentences.signed(strengths.mean[i])} {escaped(sentences.shortened(strengths.name(i), 60))}"
                 for i in column.top_features[:NAMED_VALUES].tolist()
             ),
         ]
@@ -56,12 +56,14 @@ def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStre
     sizes, names = [column.spread for column in found], [column.name for column in found]
     hover = "moves the score by %{x:.3g} (sd)<br>%{customdata[2]}"
     return _bars_view(
-        words.shortened(view, 16), names, sizes, "how far it moves the score from row to row (sd)", custom, hover
+        sentences.shortened(view, 16), names, sizes, "how far it moves the score from row to row (sd)", custom, hover
     )
 
 
 def _priors_view(priors: list[GroupPrior]) -> View:
-    custom = [[escaped(words.shortened(prior.name, 80)), words.count(prior.features, "feature")] for prior in priors]
+    custom = [
+        [escaped(sentences.shortened(prior.name, 80)), sentences.count(prior.features, "feature")] for prior in priors
+    ]
     sizes, names = [prior.sd for prior in priors], [prior.name for prior in priors]
     hover = "weights of about %{x:.3g}"
     return _bars_view("prior scale", names, sizes, "weights of about (sd of the learned prior)", custom, hover)
@@ -110,7 +112,7 @@ def pairs(facts: RunFacts) -> Figure | None:
         return None
     views = [_pairs_view(name, shown, shown.top(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
     how = (
-        f"What two features say only together, with 95% intervals: of {words.count(len(shown.mean), 'pair')} that "
+        f"What two features say only together, with 95% intervals: of {sentences.count(len(shown.mean), 'pair')} that "
         "were met. Right of 0 both together make a positive more likely than each by itself does."
     )
     return Figure("pairs", "Pairs of features", how, views, height=_height(views), wide=True)
@@ -118,7 +120,7 @@ def pairs(facts: RunFacts) -> Figure | None:
 
 def _pairs_view(name: str, shown: PairStrengths, chosen: list[int]) -> View:
     names, mean, sd = [shown.name(k) for k in chosen], shown.mean[chosen], shown.sd[chosen]
-    custom = [[escaped(words.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)]
+    custom = [[escaped(sentences.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)]
     hover = "weight %{x:+.3g} ± %{customdata[1]} (sd)"
     return _dots_view(name, names, mean, sd, custom, hover)
 
@@ -145,7 +147,7 @@ def _dots_view(
 def _features_of_classes(facts: RunFacts) -> Figure | None:
     """Return a figure with a view for each of the commonest classes."""
     views = [
-        _weights_view(words.shortened(name, 16), strengths, top)
+        _weights_view(sentences.shortened(name, 16), strengths, top)
         for name, strengths in facts.class_strengths
         if len(top := strengths.top(DRAWN, "share"))
     ]
@@ -166,10 +168,10 @@ def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> Vi
     names = [strengths.name(k, UNNAMED) for k in top.tolist()]
     custom = [
         [
-            escaped(words.shortened(names[n], 80)),
+            escaped(sentences.shortened(names[n], 80)),
             "" if sd is None else f" ± {sd[n]:.3g} (sd)",
-            words.percent(strengths.seen[k]),
-            words.percent(strengths.share[k]),
+            sentences.percent(strengths.seen[k]),
+            sentences.percent(strengths.share[k]),
         ]
         for n, k in enumerate(top.tolist())
     ]
@@ -186,7 +188,7 @@ def _named_rows(names: list[str]) -> dict[str, Any]:
     return {
         "yaxis": {
             "tickvals": list(range(len(names))),
-            "ticktext": [escaped(words.shortened(name, 42)) for name in names],
+            "ticktext": [escaped(sentences.shortened(name, 42)) for name in names],
             "range": [len(names) - 0.4, -0.6],
             "automargin": True,
             "fixedrange": True,
@@ -215,7 +217,7 @@ def inclusion(facts: RunFacts) -> Figure | None:
     expected = float(strengths.inclusion.sum())
     how = (
         "How probable it is that a feature is needed at all, beside its weight. Of "
-        f"{words.count(len(strengths), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
+        f"{sentences.count(len(strengths), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
     )
     height = 110 + 22 * max(len(top), 8)
     return Figure("inclusion", "Which features are needed", how, views, height=height, wide=True)
@@ -232,7 +234,7 @@ def _needed(strengths: FeatureStrengths, top: np.ndarray) -> dict[str, Any]:
         "cliponaxis": False,
         "marker": {"color": "@blue/65", "size": 8},
         "customdata": [
-            [escaped(words.shortened(strengths.name(k, UNNAMED), 80)), words.signed(strengths.mean[k])]
+            [escaped(sentences.shortened(strengths.name(k, UNNAMED), 80)), sentences.signed(strengths.mean[k])]
             for k in top.tolist()
         ],
         "hovertemplate": "<b>%{customdata[0]}</b><br>needed with probability %{y:.3f}<br>weight %{customdata[1]}"

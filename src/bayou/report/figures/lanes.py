@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
+from bayou.report.figures.elements import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
 # The heaviest lanes have a color each; the others are one gray band.
 LANES = len(PALETTE)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bayou.report import words
+from bayou.report import sentences
 from bayou.report.facts import Run, RunFacts
-from bayou.report.figures.parts import PALETTE, Figure, View, escaped, examples_axis, line, numbers
+from bayou.report.figures.elements import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
 # Squared losses that differ by this factor get a logarithmic axis, so that outliers do not flatten the curve.
 STEEP = 20.0
@@ -52,7 +52,7 @@ def compared(runs: Sequence[Run]) -> Figure:
     for k, run in enumerate(runs):
         curve = run.result.curve
         shown = curve["example"] >= min(10, run.result.examples)
-        name = f"{escaped(run.name)} · {words.number(run.loss)}"
+        name = f"{escaped(run.name)} · {sentences.number(run.loss)}"
         # Nine colors, then the same dashed.
         dash = "solid" if k < len(PALETTE) else "dash"
         loss = curve[run.loss_name]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bayou.evaluate.regression import LEVEL
-from bayou.report import words
+from bayou.report import sentences
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import (
+from bayou.report.figures.elements import (
     Figure,
     View,
     diagonal,
@@ -107,7 +107,7 @@ def coverage(facts: RunFacts) -> Figure | None:
     how = (
         "Of the rows that were kept, the share whose number fell inside its 90% interval. Above the dashed line "
         "intervals were too wide, below it too narrow. Bars: 95% confidence. Over all rows it is "
-        f"{words.percent(facts.result.coverage)}."
+        f"{sentences.percent(facts.result.coverage)}."
     )
     return Figure("coverage", "Do the intervals hold?", how, [View("", data, layout)], wide=True)
 
@@ -142,7 +142,12 @@ def _dots(
         told = sample[chosen]
         off = told.label - told.expected
         custom = [
-            [place(told, k), words.number(told.expected[k]), words.number(told.label[k]), words.signed(off[k])]
+            [
+                place(told, k),
+                sentences.number(told.expected[k]),
+                sentences.number(told.label[k]),
+                sentences.signed(off[k]),
+            ]
             for k in range(len(told))
         ]
         if custom:

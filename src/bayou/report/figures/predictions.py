@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from bayou.core.prediction import reach
-from bayou.report import words
+from bayou.report import sentences
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import Figure, View, bars, bin_edges, diagonal, intervals, numbers, odds_ticks
+from bayou.report.figures.elements import Figure, View, bars, bin_edges, diagonal, intervals, numbers, odds_ticks
 
 # A confusion matrix of at most this many classes takes half the page.
 HALF = 5
@@ -24,7 +24,7 @@ def reliability(facts: RunFacts) -> Figure:
     low, high = wilson(rate, n)
     top = min(1.0, 1.08 * max(float(p.max()), float(high.max())))
     custom = [
-        [words.percent(a), words.percent(b), words.percent(c), words.percent(d), f"{e:,.0f}"]
+        [sentences.percent(a), sentences.percent(b), sentences.percent(c), sentences.percent(d), f"{e:,.0f}"]
         for a, b, c, d, e in zip(p, rate, low, high, n, strict=True)
     ]
     axis = {"range": numbers([0.0, top]), "tickformat": ".0%" if top > 0.1 else ".1%" if top > 0.01 else ".2%"}

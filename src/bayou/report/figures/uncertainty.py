@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core import links
-from bayou.report import words
+from bayou.report import sentences
 from bayou.report.facts import RunFacts
-from bayou.report.figures.parts import (
+from bayou.report.figures.elements import (
     Figure,
     View,
     bars,
@@ -106,8 +106,8 @@ def split_scatter(facts: RunFacts) -> Figure | None:
         custom = [
             [
                 place(sample, k),
-                escaped(words.said(facts, sample, k)),
-                f"{words.percent(low[k])} to {words.percent(high[k])}",
+                escaped(sentences.said(facts, sample, k)),
+                f"{sentences.percent(low[k])} to {sentences.percent(high[k])}",
             ]
             for k in np.flatnonzero(chosen).tolist()
         ]

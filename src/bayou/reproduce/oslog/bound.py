@@ -17,7 +17,7 @@ from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.learners import Shrinkage
 from bayou.reproduce.experiment import Report, experiment
-from bayou.reproduce.oslog import sets
+from bayou.reproduce.oslog import datasets
 
 COLUMNS = ("what", "examples", "features", "penalty", "loss", "hindsight_loss", "regret", "theorem_2", "corollary_1")
 # The paper has no floor; this one is never reached.
@@ -70,8 +70,8 @@ def run(report: Report) -> None:
     options = report.options
     report.say_minutes()
     bounds = []
-    for one, X, y in report.each(sets.load(options.say)):
-        X, y = sets.draw_of(one, X, y, options.first_seed, options.quick, options.examples)
+    for one, X, y in report.each(datasets.load(options.say)):
+        X, y = datasets.draw_of(one, X, y, options.first_seed, options.quick, options.examples)
         bounds.append(measure(one.name, X, y, 1.0))
     ones = np.ones((300, 1))
     bounds.append(measure("x = y = 1, as printed", ones, ones[:, 0], 100.0, NO_FLOOR))

@@ -18,8 +18,9 @@ from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.plots import BLUE, GOLD, GREEN, ORANGE, PINK, PURPLE, grid
 from bayou.reproduce.experiment import Report, experiment
-from bayou.reproduce.oslog import rivals, sets
-from bayou.reproduce.oslog.rivals import RivalRun, chosen, mean_loss
+from bayou.reproduce.oslog import baselines
+from bayou.reproduce.oslog import datasets as sets
+from bayou.reproduce.oslog.baselines import RivalRun, chosen, mean_loss
 
 COLUMNS = (
     "set", "features", "method", "setting", "default", "draw", "examples", "squared_loss", "r2", "regret",
@@ -39,7 +40,7 @@ COVERED = (0.85, 0.95)
 )  # fmt: skip
 def run(report: Report) -> None:
     options = report.options
-    methods, missing = rivals.methods()
+    methods, missing = baselines.methods()
     report.say_minutes()
     loaded = sets.load(options.say)
     results = Results([one.name for one, _, _ in loaded], [method.name for method in methods])
@@ -49,7 +50,7 @@ def run(report: Report) -> None:
         results.hindsight[one.name, seed], results.shapes[one.name] = best.loss / len(y), X.shape
         for method in methods:
             if method.most_features is None or X.shape[1] <= method.most_features:
-                results.runs += [rivals.run_one(one, method, value, X, y, seed, best) for value in method.settings]
+                results.runs += [baselines.run_one(one, method, value, X, y, seed, best) for value in method.settings]
     report.csv(COLUMNS, results.lines())
     draw(report, results)
     head = ("stream", "size", *results.methods, "hindsight")

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
-from bayou.kernels.scan import address_of, byte_at
+from bayou.kernels.parse_text import address_of, byte_at
 from bayou.recipe.hashing import murmur3
 from bayou.sources.rows.json_scan import ABSENT, NUMBER, WIDTH, scan_line
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayou.kernels.scan import PADDING
+from bayou.kernels.parse_text import PADDING
 from bayou.recipe.hashing import hash_bytes
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.json_cells import AS_NUMBER, AS_WRITTEN, WITHOUT_ZEROS, read_cells
 from bayou.sources.reading.blocks import Block, Files
-from bayou.sources.reading.parsed import BadLine, ParsedBlock, in_short, kind_of
+from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, in_short, kind_of
 from bayou.sources.rows.json_objects import ID, read_lines, read_object
 from bayou.sources.rows.json_scan import is_utf8
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import fit
-from bayou.sources.table.columns import Columns, check_width
-from bayou.sources.table.fitting import FittingReader
-from bayou.sources.table.grams import text_of_words
-from bayou.sources.table.plan import Plan
-from bayou.sources.table.summary import ColumnSummary
+from bayou.sources.table.cell_columns import Columns, check_width
+from bayou.sources.table.column_summary import ColumnSummary
+from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.fit import fit
+from bayou.sources.table.fitting_reader import FittingReader
+from bayou.sources.table.ngrams import text_of_words
 from bayou.sources.table.typed_values import column_as_cells, places_of, summary_of
 
 if TYPE_CHECKING:

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import LARGEST_VALUE, address_of, byte_at, digits, half_at, number
+from bayou.kernels.parse_text import LARGEST_VALUE, address_of, byte_at, digits, half_at, number
 from bayou.kernels.text_indicators import NUMBERS, read_indicators
 from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import in_turn
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.crosses import Crossing
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
-from bayou.sources.reading.scratch import Scratch
+from bayou.sources.reading.buffers import Scratch
+from bayou.sources.reading.parsed_block import Bounds, ParsedBlock, all_ones, counted, described
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras

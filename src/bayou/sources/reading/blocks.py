@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.kernels.scan import PADDING
-from bayou.sources.reading.opening import NEWLINE, OpenFile, size_of
+from bayou.kernels.parse_text import PADDING
+from bayou.sources.reading.open_files import NEWLINE, OpenFile, size_of
 
 # Each block of a file is twice as large as the one before, up to a size at which Python's cost per block is negligible.
 FIRST_BYTES, BLOCK_BYTES = 1 << 20, 1 << 22

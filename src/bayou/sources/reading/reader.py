@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from bayou.kernels.scan import PADDING
+from bayou.kernels.parse_text import PADDING
 from bayou.recipe.labels import name_of
 from bayou.recipe.recipe import FIT_ROWS
 from bayou.sources.reading.blocks import Block, Files
-from bayou.sources.reading.opening import NEWLINE
-from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.reading.open_files import NEWLINE
+from bayou.sources.reading.parsed_block import ParsedBlock
 
 
 class Placed(NamedTuple):

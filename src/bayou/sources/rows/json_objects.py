@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import BadLine
+from bayou.sources.reading.parsed_block import BadLine
 
 # The name under which clients send the id of a row.
 ID = "id"

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayou.core.errors import BadInput
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
-from bayou.kernels.scan import LARGEST_WEIGHT, PADDING, address_of
+from bayou.kernels.parse_text import LARGEST_WEIGHT, PADDING, address_of
 from bayou.recipe.feature_names import Names, NewNames
 from bayou.recipe.groups import NONE, group_of, named_in
 from bayou.recipe.hashing import hash_bytes, murmur3
@@ -25,7 +25,7 @@ from bayou.recipe.labels import is_text, key_of
 from bayou.recipe.numbering import is_new, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import DESCRIBED, BadLine, Bounds, ParsedBlock
+from bayou.sources.reading.parsed_block import DESCRIBED, BadLine, Bounds, ParsedBlock
 from bayou.sources.rows.encoder import Rows
 from bayou.sources.rows.hashes import hashes_of
 from bayou.sources.rows.json_objects import ID, read_lines

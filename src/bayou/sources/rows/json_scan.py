@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import byte_at, number
+from bayou.kernels.parse_text import byte_at, number
 from bayou.sources.reading.blocks import Block
 
 # The kinds of value:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import zeros
-from bayou.kernels.scan import address_of, byte_at
+from bayou.kernels.parse_text import address_of, byte_at
 from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import murmur3
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import put_byte, put_number, put_whole
-from bayou.kernels.room import empty
-from bayou.kernels.scan import address_of, byte_at, half_at, number, word_at
+from bayou.kernels.format_numbers import put_byte, put_number, put_whole
+from bayou.kernels.parse_text import address_of, byte_at, half_at, number, word_at
 from bayou.recipe.hashing import id64, mix_end, mix_word, murmur3
-from bayou.sources.table.manner import COMMA, PLAIN, read_signed, says_missing
+from bayou.sources.table.cell_format import COMMA, PLAIN, read_signed, says_missing
 
 # The roles of columns in kernels; those from BINS to DATE are read as numbers:
 #     CATEGORY      a feature per value

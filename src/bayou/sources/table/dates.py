@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import byte_at
+from bayou.kernels.parse_text import byte_at
 from bayou.recipe.recipe import DATE_PARTS
 
 DAY, HOUR = 86_400, 3_600

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.edges import at_most, is_nan
-from bayou.kernels.room import empty
-from bayou.kernels.scan import address_of, byte_at, half_at, word_at
+from bayou.kernels.parse_text import address_of, byte_at, half_at, word_at
 from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import zeros
-from bayou.kernels.scan import address_of, byte_at, half_at
+from bayou.kernels.parse_text import address_of, byte_at, half_at
 from bayou.recipe.numbering import is_new
 from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at
+from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at
 from bayou.recipe.hashing import id64
 from bayou.sources.table import cells
 from bayou.sources.table.dates import read_date, seconds_of

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from bayou.kernels.scan import PADDING
+from bayou.kernels.parse_text import PADDING
 from bayou.recipe.recipe import Recipe
 from bayou.sources.table.cells import PART
-from bayou.sources.table.summary import ColumnSummary, Looked
+from bayou.sources.table.column_summary import ColumnSummary, Looked
 
 _PART = bytes([PART])
 # Integers up to here are exact in float64.

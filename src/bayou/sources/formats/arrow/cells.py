@@ -8,9 +8,9 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import LONGEST_NUMBER, WASTE, put_byte, put_whole
-from bayou.kernels.scan import PADDING, address_of
-from bayou.sources.table.columns import check_names
+from bayou.kernels.format_numbers import LONGEST_NUMBER, WASTE, put_byte, put_whole
+from bayou.kernels.parse_text import PADDING, address_of
+from bayou.sources.table.cell_columns import check_names
 from bayou.sources.table.typed_values import EXACT, places_of, text_of
 
 if TYPE_CHECKING:

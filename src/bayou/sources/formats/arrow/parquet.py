@@ -13,12 +13,12 @@ from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import is_text, names_of
 from bayou.sources.formats.arrow.reader import MOST_ROWS, RowRange, fit_arrow, row_ranges
 from bayou.sources.formats.arrow.table import ArrowTable
-from bayou.sources.parquet_parts import ParquetParts, Part
 from bayou.sources.reading.blocks import Files
-from bayou.sources.reading.opening import STANDARD_INPUT
-from bayou.sources.reading.parsed import ParsedBlock
-from bayou.sources.table.columns import check_names
-from bayou.sources.table.fitting import FittingReader
+from bayou.sources.reading.open_files import STANDARD_INPUT
+from bayou.sources.reading.parsed_block import ParsedBlock
+from bayou.sources.row_group_slices import ParquetParts, Part
+from bayou.sources.table.cell_columns import check_names
+from bayou.sources.table.fitting_reader import FittingReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

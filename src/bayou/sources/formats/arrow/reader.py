@@ -25,12 +25,12 @@ from bayou.sources.formats.arrow.cells import (
     values_of,
 )
 from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
-from bayou.sources.reading.parsed import ParsedBlock
-from bayou.sources.table.column_types import fit
-from bayou.sources.table.columns import check_width
-from bayou.sources.table.fitting import FittingReader
+from bayou.sources.reading.parsed_block import ParsedBlock
+from bayou.sources.table.cell_columns import check_width
+from bayou.sources.table.column_summary import ColumnSummary, Looked
+from bayou.sources.table.fit import fit
+from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.numbers import POINT
-from bayou.sources.table.summary import ColumnSummary, Looked
 from bayou.sources.table.typed_values import one_column, summary_of
 
 if TYPE_CHECKING:

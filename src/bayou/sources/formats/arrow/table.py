@@ -19,11 +19,11 @@ from bayou.sources.formats.arrow.cells import (
     values_of,
     whole_cells,
 )
-from bayou.sources.reading.parsed import ParsedBlock
+from bayou.sources.reading.parsed_block import ParsedBlock
 from bayou.sources.table import cells
-from bayou.sources.table.columns import Columns
-from bayou.sources.table.grams import text_of_words
-from bayou.sources.table.plan import Plan
+from bayou.sources.table.cell_columns import Columns
+from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.ngrams import text_of_words
 from bayou.sources.table.typed_values import column_as_cells, places_of
 
 if TYPE_CHECKING:

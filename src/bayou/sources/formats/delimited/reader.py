@@ -31,15 +31,15 @@ from bayou.sources.formats.delimited.split import (
     split,
 )
 from bayou.sources.reading.blocks import Block, Files, whole_lines
-from bayou.sources.reading.parsed import BadLine, ParsedBlock, first_of_each, kind_of
-from bayou.sources.reading.scratch import Scratch
+from bayou.sources.reading.buffers import Scratch
+from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, first_of_each, kind_of
 from bayou.sources.table import cells
-from bayou.sources.table.column_types import fit
-from bayou.sources.table.columns import Columns
-from bayou.sources.table.fitting import FittingReader
-from bayou.sources.table.grams import text_of_words
-from bayou.sources.table.plan import Plan
-from bayou.sources.table.summary import ColumnSummary, Looked
+from bayou.sources.table.cell_columns import Columns
+from bayou.sources.table.column_summary import ColumnSummary, Looked
+from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.fit import fit
+from bayou.sources.table.fitting_reader import FittingReader
+from bayou.sources.table.ngrams import text_of_words
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,12 +20,12 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
-from bayou.kernels.digits import put_byte
-from bayou.kernels.scan import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
+from bayou.kernels.format_numbers import put_byte
+from bayou.kernels.parse_text import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
 from bayou.kernels.text_stops import where_in_64
 from bayou.sources.reading.blocks import Block, whole_lines
-from bayou.sources.reading.scratch import Scratch
-from bayou.sources.table.columns import check_names, check_width
+from bayou.sources.reading.buffers import Scratch
+from bayou.sources.table.cell_columns import check_names, check_width
 
 # Maximum length of a quoted cell; beyond it, the quote counts as a stray one.
 QUOTED_BYTES = 1 << 20

@@ -11,13 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.room import empty
-from bayou.kernels.scan import LARGEST_VALUE
+from bayou.kernels.parse_text import LARGEST_VALUE
 from bayou.recipe.crosses import ANY, MAX_ROW_CROSSES, MOST_PARTS, written_out
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.pairs import MOST_SPACES, TOO_LARGE, TOO_MANY, count_pairs, put_pairs
-from bayou.sources.formats.vw.terms import (
+from bayou.sources.formats.vw.higher_crosses import (
     LETTERS,
     MOST_TRIPLED,
     count_terms,
@@ -25,7 +24,8 @@ from bayou.sources.formats.vw.terms import (
     put_terms,
     put_triples,
 )
-from bayou.sources.reading.parsed import BadLine, ParsedBlock, kind_of
+from bayou.sources.formats.vw.pairs import MOST_SPACES, TOO_LARGE, TOO_MANY, count_pairs, put_pairs
+from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, kind_of
 
 WHAT = {
     TOO_MANY: f"expected at most {MAX_ROW_CROSSES} pairs, of at most {MOST_SPACES} namespaces ({MOST_TRIPLED} for "

@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at, number
+from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at, number
 from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, find_stops
+from bayou.sources.formats.vw.fast_path import line_ends, read_names, read_numbers, read_own_numbers
 from bayou.sources.formats.vw.names import EXACT, hash_name
-from bayou.sources.formats.vw.plain import line_ends, read_names, read_numbers, read_own_numbers
 
 # Error codes of the kernel, with their messages.
 _LABEL, _WEIGHT, _BASE, _NO_BAR, _CONTROL, _TABS, _NO_SPACE, _NO_NAME = range(1, 9)

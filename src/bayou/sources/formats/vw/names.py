@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.hash_lanes import LANES, hash_lanes
-from bayou.kernels.scan import address_of, byte_at, digits, trailing_zeros
+from bayou.kernels.parse_text import address_of, byte_at, digits, trailing_zeros
 from bayou.kernels.text_stops import BLANK, COLON, ONE, WIDE, others_at, stops_at
 from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import id64, murmur3

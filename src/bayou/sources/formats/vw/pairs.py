@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.scan import LARGEST_VALUE
+from bayou.kernels.parse_text import LARGEST_VALUE
 from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.hashing import cross_keys
 

@@ -72,6 +72,7 @@ from bayou.recipe.hashing import hash_bytes, id_bytes
 from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.crosses import Crossing
+from bayou.sources.formats.vw.higher_crosses import LETTERS, drop_letters, first_letters
 from bayou.sources.formats.vw.lines import WHAT, read_lines
 from bayou.sources.formats.vw.names import (
     ALL_32,
@@ -85,10 +86,9 @@ from bayou.sources.formats.vw.names import (
     hash_names,
     hash_spaces,
 )
-from bayou.sources.formats.vw.terms import LETTERS, drop_letters, first_letters
 from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed import Bounds, ParsedBlock, all_ones, counted, described
-from bayou.sources.reading.scratch import Scratch
+from bayou.sources.reading.buffers import Scratch
+from bayou.sources.reading.parsed_block import Bounds, ParsedBlock, all_ones, counted, described
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras

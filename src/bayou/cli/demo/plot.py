@@ -1,0 +1,109 @@
+"""Picture of the demo: how fast three learners learn, and the bank's weights afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from bayou.cli.demo.study import NINETY, DemoRun, Knowledge, Study
+from bayou.cli.plots import save
+from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
+
+# Regret over the first few examples is noise.
+FIRST = 100
+
+
+def draw(study: Study, path: Path) -> None:
+    with rc_context(STYLE | TITLES):
+        figure = Figure(figsize=(12, 5.2), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05))
+        left, right = figure.subplots(1, 2)
+        above = np.sign((study.marginal.result.regret or 0.0) - (study.bank.result.regret or 0.0)) or 1.0
+        _regret(left, study.adagrad, "AdaGrad,\ntuned", ORANGE)
+        _regret(left, study.marginal, "Marginal,\ntold the spread", GREY, raised=16 * above)
+        _regret(left, study.bank, "Bank,\ntold nothing", BLUE, raised=-16 * above)
+        _dress_regret(left)
+        _knowledge(right, study.knowledge)
+        save(figure, path)
+
+
+def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0) -> None:
+    seen, regret = (run.result.curve[name] for name in ("example", "regret"))
+    shown = seen >= FIRST
+    seen, height = seen[shown], regret[shown] / np.log(seen[shown])
+    axes.plot(seen, height, color=colour, linewidth=2.4)
+    # Labeled at its end, instead of a legend.
+    axes.annotate(
+        name,
+        (seen[-1], height[-1]),
+        xytext=(6, raised),
+        textcoords="offset points",
+        va="center",
+        color=colour,
+        weight="bold",
+        annotation_clip=False,
+    )
+
+
+def _dress_regret(axes: Any) -> None:
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color=PALE)
+    axes.set_axisbelow(True)
+    axes.set_title("What not knowing the truth has cost")
+    axes.set_xlabel("examples seen")
+    axes.set_ylabel("regret / ln(examples)")
+
+
+def _knowledge(axes: Any, known: Knowledge) -> None:
+    groups = {"surest": known.surest(), "least sure": known.least_sure()}
+    top, ticks, names = 0.0, [], []
+    for title, features in groups.items():
+        axes.text(0.0, top, title, transform=axes.get_yaxis_transform(), weight="bold", va="center", ha="left")
+        rows = top + 1 + np.arange(len(features))
+        _intervals(axes, known, features, rows, labelled=top == 0.0)
+        ticks += list(rows)
+        names += [f"seen {known.seen[i]:,}×" for i in features]
+        top = rows[-1] + 1.6
+    axes.axvline(0, color=PALE, zorder=0)
+    axes.set_ylim(top - 0.6, -0.8)
+    axes.set_yticks(ticks, names, fontsize=8.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_title("What the model knows of single weights")
+    axes.set_xlabel("weight, less the average of its category")
+    # On the line of the first group's name, where no interval is drawn.
+    axes.legend(loc="upper right", ncols=2, frameon=False, borderaxespad=0, reverse=True)
+
+
+def _intervals(axes: Any, known: Knowledge, features: np.ndarray, rows: np.ndarray, labelled: bool) -> None:
+    def label(text: str) -> str | None:
+        return text if labelled else None
+
+    axes.errorbar(
+        known.mean[features],
+        rows,
+        xerr=NINETY * known.sd[features],
+        fmt="o",
+        color=BLUE,
+        markersize=5,
+        linewidth=2.4,
+        label=label("learned, with 90 % interval"),
+    )
+    axes.plot(
+        known.truth[features],
+        rows,
+        "D",
+        color=ORANGE,
+        markerfacecolor="none",
+        markersize=7,
+        markeredgewidth=1.6,
+        zorder=5,
+        label=label("true"),
+    )

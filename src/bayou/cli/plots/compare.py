@@ -1,0 +1,44 @@
+"""Picture of `bayou compare`: the learning curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
+from matplotlib import colormaps, rc_context
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from bayou.cli.plots import save
+from bayou.core.printable import printable
+from bayou.plots import STYLE
+from bayou.runs.compare import Comparison
+
+# Losses of the first few examples are noise and would flatten the rest.
+FIRST = 100
+
+
+def draw(path: Path, comparison: Comparison) -> None:
+    """Draw the mean loss of all predictions so far, over the examples; the best learner is first in the legend."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(8.5, 5), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+        axes = figure.subplots()
+        for number, entrant in enumerate(comparison.ranked):
+            curve = entrant.meter.curve()
+            shown = curve["example"] >= min(FIRST, curve["example"][-1:].max(initial=0))
+            # Ten colors, then the same dashed.
+            style: dict[str, Any] = {
+                "color": colormaps["tab10"](number % 10),
+                "linestyle": "-" if number < 10 else "--",
+            }
+            meter = entrant.meter
+            loss, loss_name = meter.loss, meter.loss_name
+            name = printable(entrant.spec).replace("$", r"\$") + ("" if loss is None else f", {loss:.4f}")
+            axes.plot(curve["example"][shown], curve[loss_name][shown], linewidth=2, label=name, **style)
+        axes.set_xscale("log")
+        axes.set_xlabel("examples")
+        words = comparison.entrants[0].meter.loss_name.replace("_", " ")
+        axes.set_ylabel(f"mean {words} of predictions made before learning")
+        axes.legend(frameon=False)
+        save(figure, path)

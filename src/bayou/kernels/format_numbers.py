@@ -1,0 +1,202 @@
+"""Writing numbers as text in kernels, by address: the inverse of `scan`.
+
+Functions that write numbers take the address to write to and return the address after the text. Eight digits are
+computed and stored at a time, so up to WASTE bytes after the text are overwritten; callers leave room for that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.parse_text import leading_zeros, trailing_zeros
+from bayou.kernels.vector import float_bits
+
+# Bytes that may be overwritten after the text, and the longest text: "-1.23456789e-308", "-0.0000123456789".
+WASTE = 16
+LONGEST_NUMBER = 16
+
+_WORD = ir.IntType(64)
+_ZEROS = np.uint64(0x3030303030303030)
+_NOUGHT_POINT = np.uint64(int.from_bytes(b"0.000000", "little"))
+_POINT, _MINUS, _E, _ZERO = 46, 45, 101, 48
+# 10^k from k = -_LAST on. Up to 10^22 they are exact.
+_LAST = 308
+_POWERS = np.array([float(f"1e{k}") for k in range(-_LAST, _LAST + 1)])
+_EXACT = 22
+# Numbers below this are multiplied by its inverse first, so that no power of ten is out of range.
+_TINY, _TINY_POWER = 1e-200, -200
+_TEN_DIGITS = np.uint64(1_000_000_000)
+# Numbers from 1e-5 to 1e9 are written without an exponent.
+_LEAST_PLAIN, _MOST_PLAIN = -5, 8
+
+
+def _writer(bits):
+    """Build the code that stores the lowest bits of a word at an address of any alignment."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.IntType(bits)
+        value = args[1] if bits == 64 else builder.trunc(args[1], kind)
+        builder.store(value, builder.inttoptr(args[0], kind.as_pointer())).align = 1
+        return context.get_dummy_value()
+
+    return codegen
+
+
+@intrinsic
+def put_byte(typingctx, address, byte):
+    """Write one byte."""
+    return types.void(types.int64, types.int64), _writer(8)
+
+
+@intrinsic
+def put_half(typingctx, address, word):
+    """Write four bytes, the lower half of a word, the lowest first."""
+    return types.void(types.int64, types.uint64), _writer(32)
+
+
+@intrinsic
+def put_word(typingctx, address, word):
+    """Write eight bytes, the lowest first."""
+    return types.void(types.int64, types.uint64), _writer(64)
+
+
+@intrinsic
+def put_value(typingctx, address, wide, value):
+    """Write a float64 if wide, otherwise a float32; return the stored value."""
+
+    def codegen(context, builder, signature, args):
+        home, is_wide, number = args
+        narrow = builder.fptrunc(number, ir.FloatType())
+        with builder.if_else(is_wide) as (then, otherwise):
+            for branch, found in ((then, number), (otherwise, narrow)):
+                with branch:
+                    builder.store(found, builder.inttoptr(home, found.type.as_pointer()))
+        return builder.select(is_wide, number, builder.fpext(narrow, number.type))
+
+    return types.float64(types.int64, types.boolean, types.float64), codegen
+
+
+@kernel(forceinline=True)
+def eight_digits(number):
+    """Return the eight digits of a number below 10^8 as bytes of a word, the first digit in the lowest byte."""
+    # Halves of four digits, then pairs, then digits; each step divides all parts at once.
+    x = number // np.uint64(10_000)
+    x |= (number - np.uint64(10_000) * x) << np.uint64(32)
+    hundreds = ((x * np.uint64(10486)) >> np.uint64(20)) & np.uint64(0x7F0000007F)
+    x = hundreds | ((x - np.uint64(100) * hundreds) << np.uint64(16))
+    tens = ((x * np.uint64(103)) >> np.uint64(10)) & np.uint64(0x000F000F000F000F)
+    return tens | ((x - np.uint64(10) * tens) << np.uint64(8))
+
+
+@kernel(forceinline=True)
+def put_whole(address, number):
+    """Write a whole number from 0 to 10^16 - 1."""
+    number = np.uint64(number)
+    at = address
+    if number >= np.uint64(100_000_000):
+        upper = number // np.uint64(100_000_000)
+        word = eight_digits(upper)
+        first = trailing_zeros(word) >> 3
+        put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
+        at += 8 - first
+        put_word(at, eight_digits(number - upper * np.uint64(100_000_000)) | _ZEROS)
+        return at + 8
+    word = eight_digits(number)
+    first = min(trailing_zeros(word) >> 3, 7)  # one digit for 0
+    put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
+    return at + 8 - first
+
+
+@kernel(forceinline=True)
+def _nine_digits(size):
+    """Return (m, e) such that size > 0 is about m * 10^(e - 8), where m has nine digits."""
+    lift = 0
+    if size < _TINY:
+        size *= 1e200
+        lift = _TINY_POWER
+    # log10(2) * the binary exponent: exact or one too low
+    binary = np.int64(float_bits(size) >> np.uint64(52)) - 1023
+    power = (binary * 78913) >> 18
+    scaled = size * _POWERS[_LAST + 8 - power]
+    if scaled >= 1e9 - 0.5:
+        power += 1
+        scaled = size * _POWERS[_LAST + 8 - power]
+    mantissa = np.uint64(scaled + 0.5)
+    return mantissa, power + lift
+
+
+@kernel(forceinline=True)
+def _put_nine(address, negative, mantissa, power):
+    """Write mantissa * 10^(power - 8), where the mantissa has nine digits, without trailing zeros."""
+    put_byte(address, _MINUS)
+    at = address + negative  # no branch: signs are unpredictable
+    upper = mantissa // np.uint64(10)
+    last = np.int64(mantissa - upper * np.uint64(10))
+    word = eight_digits(upper)
+    count = 9 if last else 8 - (leading_zeros(word) >> 3)
+    text = word | _ZEROS
+    if _LEAST_PLAIN <= power < 0:
+        put_word(at, _NOUGHT_POINT)
+        at += 1 - power
+        put_word(at, text)
+        put_byte(at + 8, _ZERO + last)
+        return at + count
+    plain = 0 <= power <= _MOST_PLAIN
+    before = power + 1 if plain else 1  # digits before the point
+    put_word(at, text)
+    if before < 8:
+        put_word(at + before + 1, text >> np.uint64(8 * before))
+    put_byte(at + (9 if before < 9 else 8), _ZERO + last)
+    if before < 9:
+        put_byte(at + before, _POINT)
+    at += before if count <= before else count + 1
+    if not plain:
+        put_byte(at, _E)
+        at += 1
+        if power < 0:
+            put_byte(at, _MINUS)
+            at += 1
+        at = put_whole(at, abs(power))
+    return at
+
+
+@kernel
+def _put_zero_or_nothing(address, size):
+    """Write 0 for 0, and nothing for a number that is not finite."""
+    if size == 0.0:
+        put_byte(address, _ZERO)
+        return address + 1
+    return address
+
+
+@kernel
+def put_number(address, value):
+    """Write a number with nine significant digits; nothing for one that is not finite."""
+    size = abs(value)
+    if not 0.0 < size < np.inf:
+        return _put_zero_or_nothing(address, size)
+    mantissa, power = _nine_digits(size)
+    return _put_nine(address, value < 0.0, mantissa, power)
+
+
+@kernel
+def put_float32(address, value):
+    """Write the shortest of seven, eight or nine significant digits that read as the same float32."""
+    size = abs(np.float64(value))
+    if not 0.0 < size < np.inf:
+        return _put_zero_or_nothing(address, size)
+    mantissa, power = _nine_digits(size)
+    down = 8 - power
+    if 0 <= down <= _EXACT:  # quotients of exact numbers are rounded as by any reader
+        seven = (mantissa + np.uint64(50)) // np.uint64(100) * np.uint64(100)
+        eight = (mantissa + np.uint64(5)) // np.uint64(10) * np.uint64(10)
+        unit = _POWERS[_LAST + down]
+        if seven < _TEN_DIGITS and np.float32(np.float64(seven) / unit) == np.float32(size):
+            mantissa = seven
+        elif eight < _TEN_DIGITS and np.float32(np.float64(eight) / unit) == np.float32(size):
+            mantissa = eight
+    return _put_nine(address, value < 0.0, mantissa, power)

@@ -1,0 +1,62 @@
+"""Draws of weights from a bank: the choice of a lane, and weights from its posterior.
+
+A draw is one weight vector: that of one lane, chosen with a probability proportional to exp(-its summed loss), which is
+Bayes' rule if lanes are equally likely at first. Only lanes with a proper posterior are drawn from: tempered lanes use
+only part of their variance, lanes with memory discard evidence, and AdaGrad has no variance. If a bank has no such
+lane, any Gaussian one may be drawn from, and if all are AdaGrad, any lane.
+
+    w_i = e^l (mu_i + r n_i sqrt(v_i))       n_i standard normal
+
+r^2 = 1 is for intervals. For choosing, r^2 = 1/2 has measured better (`docs/howto/bandit.md`): it explores less, but
+still enough.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.learner import Learner
+from bayou.core.links import C8
+from bayou.kernels.random import choices
+from bayou.learners.bank.combination import Combination
+from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, STAYS, LaneState
+from bayou.learners.bank.linearization import lane_part
+
+SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
+
+
+def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of the lanes that a draw may take, and the probability of each."""
+    slots, losses = combination.slots, np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
+    # A lane with two outputs is judged by the better one.
+    np.minimum.at(
+        losses, combination.lane_of, np.where(combination.kept[slots], combination.summed_losses()[slots], np.inf)
+    )
+    settings = lanes.settings
+    live = settings[LIVE] > 0
+    gaussian = live & (settings[RATE] == 0)
+    whole = gaussian & (settings[SPREAD] == C8) & (settings[KEEP] == 1) & (settings[STAYS] == 1)
+    numbers = next(np.flatnonzero(allowed) for allowed in (whole, gaussian, live) if allowed.any())
+    evidence = np.exp(losses[numbers].min() - losses[numbers])
+    return numbers, evidence / evidence.sum()
+
+
+def draw(
+    lanes: LaneState,
+    combination: Combination,
+    batch: Batch,
+    places: np.ndarray,
+    seed: np.uint64,
+    purpose: str,
+    scores: np.ndarray,
+) -> None:
+    """Fill scores[draw, row], each draw from one lane; `places` are the table rows of the non-zeros' weights."""
+    numbers, chances = lanes_to_draw(lanes, combination)
+    taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
+    for lane in np.unique(taken).tolist():
+        _, weights, (bias, unsure) = lane_part(lanes, lane, places)
+        variance = share * np.asarray(weights.variance)
+        intercept = (bias, share * unsure) if lanes.has_intercept else (0.0, 0.0)
+        draws = np.flatnonzero(taken == lane)
+        Learner._draw_gaussian(batch, weights.mean, variance, intercept, seed, draws, scores)

@@ -1,0 +1,160 @@
+"""Batching for runs: rebatching, rejected rows and warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadInput
+from bayou.core.learner import AT_ONCE
+from bayou.learners.ensembles.delayed import block_size
+from bayou.runs.warmup import TRIED_ROWS
+from bayou.sources import Source
+
+# Number of rejected rows that are described.
+DESCRIBED = 5
+# A batch ends when it has this many feature values, which bounds the memory for very long rows.
+MAX_BATCH_NONZEROS = 1 << 22
+# Size of a batch at the start of a stream, large enough to be worth its calls.
+MIN_BATCH_ROWS = 1024
+
+
+def first_rows(source: Source) -> Batch:
+    """Return the first few rows without consuming them, to warm up a learner before time is measured."""
+    return source.peek()[:TRIED_ROWS]
+
+
+def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
+    """Return a mask of the rows `first` to `first + n - 1` of a stream that belong to an evenly spread share.
+
+    The rows do not depend on how the stream is cut into batches.
+
+    >>> spread_evenly(0, 8, 0.25)
+    array([False, False, False,  True, False, False, False,  True])
+    """
+    numbers = np.arange(first, first + n)
+    found: np.ndarray = np.floor((numbers + 1) * share) > np.floor(numbers * share)
+    return found
+
+
+def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:
+    """Yield (first row, chunk, result or error) of `attempt`, bisecting a batch until rejected rows are alone.
+
+    A chunk is halved while `attempt` raises or returns BadInput; a single rejected row is yielded with its error.
+    `attempt` must be atomic: it accepts the whole chunk or changes nothing.
+    """
+    try:
+        answer = attempt(batch)
+    except BadInput as error:
+        answer = error
+    if isinstance(answer, BadInput) and len(batch) > 1:
+        half = len(batch) // 2
+        yield from halved(batch[:half], attempt, first)
+        yield from halved(batch[half:], attempt, first + half)
+    else:
+        yield first, batch, answer
+
+
+def block_sizes(learned: int) -> int:
+    """Return the number of rows of a batch of several whole blocks, large enough to be worth its calls.
+
+    >>> block_size(2000), block_sizes(2000)
+    (250, 7235)
+    """
+    rows = block_size(learned)
+    while rows < max(4 * learned, MIN_BATCH_ROWS) and rows + block_size(learned + rows) <= AT_ONCE:
+        rows += block_size(learned + rows)
+    return rows
+
+
+def rebatch(
+    batches: Iterable[Batch], learned: Callable[[], int], dtype: Any, blocks: Callable[[int], int]
+) -> Iterator[Batch]:
+    """Yield the same rows in batches whose ends depend on the rows alone, not on how they arrive.
+
+    A bank looks ahead to the end of a batch, so what it learns for later rows depends on where batches end. After t
+    learned rows, a batch has `blocks(t)` rows to learn; it ends earlier with the row that brings it to
+    MAX_BATCH_NONZEROS values or AT_ONCE rows. Rows of weight 0 are not learned and count only towards the latter two.
+    Rows that the learner will reject count in their batch, but not in t, so a run resumed at the end of a batch
+    continues with the same batches.
+
+    Args:
+        batches: the rows as they arrive.
+        learned: returns t; called after the previously yielded rows have been learned.
+        dtype: type of the learner's weights; an example weight that rounds to 0 in it counts as 0.
+        blocks: `block_size`, or `block_sizes` if the learner need not get blocks one by one.
+    """
+    waiting: list[Batch] = []
+    rows = values = counted = size = 0
+    for batch in batches:
+        start = 0
+        while start < len(batch):
+            if not waiting:
+                rows = values = counted = 0
+                size = blocks(learned())
+            part = batch[start : start + AT_ONCE - rows]
+            counts = None if part.weights is None else np.cumsum(part.weights.astype(dtype) != 0)
+            end = size - counted if counts is None else int(np.searchsorted(counts, size - counted)) + 1
+            end = min(end, int(np.searchsorted(part.indptr[1:], MAX_BATCH_NONZEROS - values)) + 1)
+            part = part[:end] if end < len(part) else part
+            waiting.append(part)
+            start, rows, values = start + len(part), rows + len(part), values + part.nonzeros
+            counted += len(part) if counts is None else int(counts[len(part) - 1])
+            if counted == size or rows == AT_ONCE or values >= MAX_BATCH_NONZEROS:
+                yield waiting[0] if len(waiting) == 1 else Batch.concatenate(waiting)
+                waiting = []
+    if waiting:
+        yield waiting[0] if len(waiting) == 1 else Batch.concatenate(waiting)
+
+
+def behind(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """Yield the batches without their first `rows` rows."""
+    for batch in batches:
+        if rows < len(batch):
+            yield batch[rows:] if rows else batch
+        rows = max(rows - len(batch), 0)
+
+
+class Refused:
+    """Handling of rows that a learner rejects: skipped and counted, or raised, as the source treats bad lines.
+
+    Attributes:
+        count: number of rejected rows.
+        sentences: messages for the first few.
+        kinds: (count, first message) of the source's kinds of bad lines and of rejected rows, most frequent first.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._skips, self._source = source.skips, source
+        self.count = 0
+        self.sentences: list[str] = []
+
+    def accepted(self, batch: Batch, attempt: Callable[[Batch], Any]) -> Iterator[tuple[int, Batch, Any]]:
+        """Yield (first row, chunk, result) of `attempt` as `halved` does, without the rejected rows."""
+        for first, part, answer in halved(batch, attempt):
+            if isinstance(answer, BadInput):
+                self.refuse(part, str(answer))
+            else:
+                yield first, part, answer
+
+    def refuse(self, row: Batch, why: str) -> None:
+        sentence = why if row.positions is None else f"line {row.positions[0] + self._source.uncounted}: {why}"
+        if not self._skips:
+            raise BadInput(sentence)
+        self.count += 1
+        if len(self.sentences) < DESCRIBED:
+            self.sentences.append(sentence)
+
+    def hear(self, count: int, sentences: list[str]) -> None:
+        """Add the rows that another process rejected."""
+        self.count += count
+        self.sentences = [*self.sentences, *sentences][:DESCRIBED]
+
+    @property
+    def kinds(self) -> list[tuple[int, str]]:
+        found = list(self._source.kinds.values())
+        found += [(self.count, self.sentences[0])] if self.count else []
+        return sorted(found, key=lambda kind: -kind[0])

@@ -1,0 +1,120 @@
+"""Starting point of a training run: a new learner, a model to resume, or one to copy in all but the weights."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayou.core import registry
+from bayou.core.checks import one_of
+from bayou.core.errors import BadInput, BadModel
+from bayou.core.learner import Learner
+from bayou.core.spelling import option, setting
+from bayou.core.storage import load
+from bayou.recipe.recipe import TASKS
+from bayou.runs.learner_specs import Chosen, choose, settings_of, task_of
+
+Model = str | os.PathLike[str] | Learner
+
+
+@dataclass(frozen=True)
+class Start:
+    """Specification of a run's learner, without what the data decide: its task and number of weights.
+
+    Attributes:
+        name: the requested learner, None for the default.
+        old: the model to resume, or to copy in all but the weights.
+    """
+
+    name: str | None
+    settings: Mapping[str, Any] | Sequence[str]
+    old: Learner | None
+    resumed: bool
+
+    @property
+    def guess(self) -> registry.Record:
+        """Record of the learner, assuming a binary task."""
+        if self.old is not None:
+            return self.old.record
+        return registry.find(registry.DEFAULT if self.name is None else self.name)
+
+    def chosen(self, task: str, classes: int = 0) -> Chosen:
+        """Return the learner for a task; `classes` is the number of classes seen so far."""
+        if self.old is None:
+            return choose(self.name, self.settings, task, classes)
+        own = settings_of(self.old.record, self.settings)
+        old = {name: value for name, value in self.old.parameters.items() if name != "n_features"}
+        return Chosen(self.old.record, old | own)
+
+
+def start_from(
+    name: str | None,
+    settings: Mapping[str, Any] | Sequence[str],
+    resume: Model | None,
+    like: Model | None,
+    recipe: dict[str, Any],
+) -> Start:
+    """Return the start that these options specify. Raise BadInput or BadModel for contradictory options."""
+    one_of("task", recipe.get("task", "auto"), TASKS)
+    given = like if resume is None else resume
+    old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
+    start = Start(name, settings, old, resume is not None)
+    if old is not None:
+        _refuse_other(old, "the model" if isinstance(given, Learner) else str(given), name, recipe)
+        if resume is not None:
+            _refuse_changes(old, start.chosen("auto").parameters)
+    else:
+        _settle_task(start.guess, recipe)
+        if recipe.get("task", "auto") != "auto" or start.guess.name != registry.DEFAULT:
+            # Invalid parameters are reported now, before the data decide the task.
+            start.chosen(recipe.get("task", "auto")).make(1)
+    return start
+
+
+def _settle_task(record: registry.Record, recipe: dict[str, Any]) -> None:
+    """Set the task in the recipe if the learner has only one. Raise BadInput if an option contradicts it."""
+    own, given = task_of(record), recipe.get("task", "auto")
+    if own == "auto":
+        return
+    for name in ("positive", "label_above", "negative_rate"):
+        if name in recipe:
+            does = "predicts numbers" if own == "regression" else "tells several apart"
+            raise BadInput(f"{option(name)} is about two classes, but {record.name} {does}; leave the option out.")
+    if given not in ("auto", own):
+        raise BadInput(f"{option('task', given)} was given, but {record.name} is for {own}; leave one of them out.")
+    recipe["task"] = own
+
+
+def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str, Any]) -> None:
+    """Raise BadModel if options differ from an existing model's learner or recipe; repeating them is allowed."""
+    recipe = {} if old.extras.recipe is None else old.extras.recipe.to_json()
+    record = None if learner is None else registry.find(learner)
+    if record is not None and record.name != old.name:
+        asked = choose(record.name, (), recipe.get("task") or task_of(old.record))
+        if asked.record.name != old.name or asked.parameters.get("learner") != old.parameters.get("learner"):
+            raise BadModel(
+                f"{path} is a {old.name} model; it cannot go on as {learner}. Leave {option('learner')} out, or start "
+                "a new model."
+            )
+    for name, value in given.items():
+        there = recipe.get(name)
+        if name == "cross":  # whether made by a lane or as features
+            value, there = (sorted(map(list, some)) for some in (value, [*recipe.get("pairs", []), *(there or [])]))
+        if json.loads(json.dumps(value)) != there and (name, value) != ("task", "auto"):
+            raise BadModel(
+                f"{option(name, value)} was given, but the recipe of {path} has "
+                f"{'none' if there is None else there}; leave the option out."
+            )
+
+
+def _refuse_changes(old: Learner, chosen: dict[str, Any]) -> None:
+    for name, value in chosen.items():
+        if value != old.parameters[name]:
+            raise BadInput(
+                f"{setting(name, value)} was given, but the resumed model has {old.parameters[name]} and keeps it; "
+                "leave it out."
+            )

@@ -1,0 +1,262 @@
+"""Kernels for crosses of three or more namespaces, and for interactions like VW's -q. See `reader` for the rules.
+
+A term is a list of groups: namespaces by their hashes, or first letters. It gives a row every choice of one feature per
+group, in the order of the line; if a term has a group twice, the second choice does not precede the first.
+"""
+
+# ruff: noqa: ANN201 (kernels: Numba infers their types)
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.kernels.compiling import kernel
+from bayou.kernels.parse_text import LARGEST_VALUE, address_of, byte_at
+from bayou.recipe.crosses import MAX_ROW_CROSSES
+from bayou.recipe.hashing import cross_keys
+from bayou.sources.formats.vw.pairs import TOO_LARGE
+
+# Maximum number of namespaces of a line that take part in crosses of three.
+MOST_TRIPLED = 1 << 7
+LETTERS = 256
+_BLANK = 32
+# The possible orders of three namespaces.
+_ORDERS = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])
+
+
+@kernel
+def first_letters(data, spaces, letters):
+    """Write the first byte of each feature's namespace to `letters`, a blank if it has no name."""
+    base = address_of(data)
+    for k in range(letters.size):
+        letters[k] = max(byte_at(base + spaces[k]), _BLANK)
+
+
+@kernel
+def drop_letters(data, spaces, dropped, indptr, features):
+    """Drop the features of namespaces with these first letters, and return the number of features left."""
+    indices, values, places = features
+    base = address_of(data)
+    n = k = 0
+    for row in range(indptr.size - 1):
+        while k < indptr[row + 1]:
+            if not dropped[max(byte_at(base + spaces[k]), _BLANK)]:
+                indices[n], values[n], places[n], spaces[n] = indices[k], values[k], places[k], spaces[k]
+                n += 1
+            k += 1
+        indptr[row + 1] = n
+    return n
+
+
+@kernel
+def _fits(rules, r, part, key):
+    return rules[r, part, 1] or rules[r, part, 0] == key
+
+
+@kernel
+def _order_of(rules, x, y, z):
+    """Return the index in _ORDERS of how the first matching rule crosses three namespaces; -1 if none matches."""
+    for r in range(rules.shape[0]):
+        for order in range(6):
+            fits = True
+            for part in range(3):
+                which = _ORDERS[order, part]
+                fits &= bool(_fits(rules, r, part, x if which == 0 else y if which == 1 else z))
+            if fits:
+                return order
+    return -1
+
+
+@kernel
+def _find_spaces(keys, rules, start, stop, found):
+    """Find the namespaces of a row that take part in crosses, ordered by hash, and return their number.
+
+    If `found` cannot hold all of them, return its capacity plus 1.
+    """
+    count = 0
+    for k in range(start, stop):
+        key = keys[k]
+        if k > start and key == keys[k - 1]:
+            continue
+        part = False
+        for r in range(rules.shape[0]):
+            part |= bool(_fits(rules, r, 0, key) or _fits(rules, r, 1, key) or _fits(rules, r, 2, key))
+        at = 0
+        while at < count and found[at] < key:
+            at += 1
+        if not part or (at < count and found[at] == key):
+            continue
+        if count == found.size:
+            return count + 1
+        for other in range(count, at, -1):
+            found[other] = found[other - 1]
+        found[at] = key
+        count += 1
+    return count
+
+
+@kernel
+def _arrange(groups, start, n_groups, starts, order):
+    """Sort a row's features by group: order[starts[g] : starts[g + 1]] are those of group g."""
+    starts[: n_groups + 1] = 0
+    for k in range(groups.size):
+        if groups[k] >= 0:
+            starts[groups[k] + 1] += 1
+    for g in range(n_groups):
+        starts[g + 1] += starts[g]
+    for k in range(groups.size):
+        if groups[k] >= 0:
+            order[starts[groups[k]]] = start + k
+            starts[groups[k]] += 1
+    for g in range(n_groups, 0, -1):
+        starts[g] = starts[g - 1]
+    starts[0] = 0
+
+
+@kernel
+def arrange_spaces(indptr, keys, rules, row, room):
+    """Sort a row's features by namespace, and return the number of namespaces; more than MOST_TRIPLED if too many."""
+    found, groups, starts, order = room
+    start, stop = indptr[row], indptr[row + 1]
+    count = _find_spaces(keys, rules, start, stop, found)
+    if count > MOST_TRIPLED:
+        return count
+    for k in range(start, stop):
+        groups[k - start] = -1
+        for g in range(count):
+            if found[g] == keys[k]:
+                groups[k - start] = g
+    _arrange(groups[: stop - start], start, count, starts, order)
+    return count
+
+
+@kernel
+def arrange_letters(indptr, letters, row, room):
+    """Sort a row's features by the first letters of their namespaces."""
+    _, groups, starts, order = room
+    start, stop = indptr[row], indptr[row + 1]
+    for k in range(start, stop):
+        groups[k - start] = letters[k]
+    _arrange(groups[: stop - start], start, LETTERS, starts, order)
+
+
+@kernel
+def _count_term(term, starts):
+    """Return the number of choices that a term has; more than MAX_ROW_CROSSES if too many."""
+    total = 1
+    part = 0
+    while part < term.size and term[part] >= 0 and total > 0:
+        n = starts[term[part] + 1] - starts[term[part]]
+        chosen = 1
+        twice = 0
+        while part < term.size and (twice == 0 or term[part] == term[part - 1]):
+            chosen = chosen * (n + twice) // (twice + 1)
+            if chosen > MAX_ROW_CROSSES:
+                return MAX_ROW_CROSSES + 1
+            twice += 1
+            part += 1
+        total *= chosen
+        if total > MAX_ROW_CROSSES:
+            return MAX_ROW_CROSSES + 1
+    return total
+
+
+@kernel
+def _put_term(rows, mask, term, starts, order, n, new, made):
+    """Write the crosses of a term from position n on, and return (next position, error code)."""
+    _, hashes, values = rows
+    indices, new_values, origins = new
+    at, keys, sizes = made
+    parts = 0
+    while parts < term.size and term[parts] >= 0:
+        if starts[term[parts]] == starts[term[parts] + 1]:
+            return n, 0
+        parts += 1
+    wrong = depth = 0
+    at[0] = starts[term[0]]
+    while depth >= 0:
+        if at[depth] == starts[term[depth] + 1]:
+            depth -= 1
+            at[max(depth, 0)] += 1
+            continue
+        feature = order[at[depth]]
+        key, value = np.uint64(hashes[feature]), np.float64(values[feature])
+        if depth > 0:
+            key, value = cross_keys(keys[depth - 1], key, hashes.itemsize == 8), value * sizes[depth - 1]
+            if not abs(value) <= LARGEST_VALUE:
+                wrong = TOO_LARGE
+        if depth < parts - 1:
+            keys[depth], sizes[depth] = key, value
+            depth += 1
+            at[depth] = at[depth - 1] if term[depth] == term[depth - 1] else starts[term[depth]]
+            continue
+        indices[n] = key & mask
+        new_values[n] = value
+        origins[n] = -1
+        for part in range(parts):
+            origins[n, part] = order[at[part]]
+        n += new_values[n] != 0
+        at[depth] += 1
+    return n, wrong
+
+
+@kernel
+def count_triples(indptr, keys, rules, row, room, term):
+    """Return the number of crosses of three namespaces in a row; more than MAX_ROW_CROSSES if too many."""
+    count = arrange_spaces(indptr, keys, rules, row, room)
+    if count > MOST_TRIPLED:
+        return MAX_ROW_CROSSES + 1
+    found, _, starts, _ = room
+    total = 0
+    for x in range(count):
+        for y in range(x + 1, count):
+            for z in range(y + 1, count):
+                if _order_of(rules, found[x], found[y], found[z]) >= 0:
+                    term[0], term[1], term[2] = x, y, z
+                    total += _count_term(term[:3], starts)
+        if total > MAX_ROW_CROSSES:
+            break
+    return total
+
+
+@kernel
+def put_triples(rows, keys, rules, mask, row, room, term, n, new, made):
+    """Write a row's crosses of three namespaces from position n on, and return (next position, error code)."""
+    count = arrange_spaces(rows[0], keys, rules, row, room)
+    found, _, starts, order = room
+    wrong = 0
+    for x in range(count):
+        for y in range(x + 1, count):
+            for z in range(y + 1, count):
+                which = _order_of(rules, found[x], found[y], found[z])
+                if which < 0:
+                    continue
+                for part in range(3):
+                    place = _ORDERS[which, part]
+                    term[part] = x if place == 0 else y if place == 1 else z
+                n, bad = _put_term(rows, mask, term[:3], starts, order, n, new, made)
+                wrong = max(wrong, bad)
+    return n, wrong
+
+
+@kernel
+def count_terms(indptr, letters, terms, row, room):
+    """Return the number of crosses that terms of first letters give a row; more than MAX_ROW_CROSSES if too many."""
+    arrange_letters(indptr, letters, row, room)
+    total = 0
+    for t in range(terms.shape[0]):
+        total += _count_term(terms[t], room[2])
+        if total > MAX_ROW_CROSSES:
+            break
+    return total
+
+
+@kernel
+def put_terms(rows, letters, terms, mask, row, room, n, new, made):
+    """Write a row's crosses of terms of first letters from position n on, and return (next position, error code)."""
+    arrange_letters(rows[0], letters, row, room)
+    wrong = 0
+    for t in range(terms.shape[0]):
+        n, bad = _put_term(rows, mask, terms[t], room[2], room[3], n, new, made)
+        wrong = max(wrong, bad)
+    return n, wrong

@@ -1,0 +1,102 @@
+"""Base class of table readers, which fit the recipe to the first rows and then read them like the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bayou.core.errors import BadInput
+from bayou.recipe.recipe import FIT_ROWS, Recipe
+from bayou.sources.reading.parsed_block import ParsedBlock
+from bayou.sources.reading.reader import Placed, Reader
+from bayou.sources.table.encoding_plan import Plan
+
+if TYPE_CHECKING:
+    from bayou.core.extras import Extras
+
+
+class _Nothing:
+    """Placeholder task of an empty table."""
+
+    file, first = "", True
+
+
+class FittingReader(Reader):
+    """Base class of table readers.
+
+    Subclasses iterate over the tasks of a pass (`_pass`), take from a task the sample that the fit needs (`_sample`),
+    fit the recipe to samples (`_fitted`), and parse a task (`_parse`).
+    """
+
+    what = "the table"
+    _why_empty = ""  # the error message for an empty table, where there is a more precise one
+
+    def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
+        self._extras, self._labels, self._dtype, self._groups = extras, labels, dtype, False
+        self._plan: Plan | None = None
+
+    def read_as(self, dtype: str, groups: bool) -> None:
+        self._dtype, self._groups, self._plan = dtype, groups, None
+
+    def _sample(self, task: Any) -> tuple[Any, int]:
+        """Return the sample of a task that the fit needs, and its number of rows."""
+        raise NotImplementedError
+
+    def _fitted(self, samples: list[Any]) -> Recipe:
+        raise NotImplementedError
+
+    def _parse(self, task: Any) -> ParsedBlock:
+        raise NotImplementedError
+
+    def parse(self, task: Any) -> ParsedBlock:
+        return self.plan.nothing() if isinstance(task, _Nothing) else self._parse(task)
+
+    @property
+    def plan(self) -> Plan:
+        """Plan of the fitted recipe, created on first use."""
+        if self._plan is None:
+            extras = self._extras
+            self._plan = Plan(
+                extras.required_recipe,
+                labels=self._labels,
+                dtype=self._dtype,
+                names=extras.names,
+                numbering=extras.numbering,
+                groups=self._groups,
+            )
+        return self._plan
+
+    def start(self) -> None:
+        """Fit the recipe to the first rows, unless it is fitted already.
+
+        Raises:
+            BadInput: if the table has no rows.
+        """
+        if self._extras.required_recipe.fitted:
+            return
+        samples = self._samples()
+        if not samples:
+            raise BadInput(
+                self._why_empty or f"{self.what} has no rows; there must be some, to learn what its columns are."
+            )
+        self._extras.recipe = self._fitted(samples)
+
+    def _samples(self) -> list[Any]:
+        """Return samples of the first FIT_ROWS rows; the tasks read for them are read again by the next pass."""
+        samples, rows = [], 0
+
+        def is_enough(task: Any) -> bool:
+            nonlocal rows
+            sample, more = self._sample(task)
+            samples.extend([sample] * (more > 0))
+            rows += more
+            return rows >= FIT_ROWS
+
+        self._look_at_first(is_enough)
+        return samples
+
+    def peek(self) -> Placed:
+        self.start()
+        return super().peek()
+
+    def _nothing(self) -> _Nothing:
+        return _Nothing()

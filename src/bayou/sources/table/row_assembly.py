@@ -1,0 +1,160 @@
+"""Kernels that assemble features, stored column by column, into CSR rows and add crosses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayou.kernels.allocate import empty, zeros
+from bayou.kernels.compiling import kernel
+from bayou.recipe.crosses import MAX_ROW_CROSSES, MOST_PARTS
+from bayou.recipe.hashing import cross_keys
+from bayou.sources.table.cells import MOST_FEATURES, TOO_MANY
+
+
+@kernel
+def transpose(slots, mask, indices):
+    """Write `indices` row by row from slots that have a feature in every row, in tiles that fit the cache."""
+    width, n = slots.shape
+    for first in range(0, n, 128):
+        last = min(first + 128, n)
+        for s in range(width):
+            for i in range(first, last):
+                indices[i * width + s] = slots[s, i] & mask
+
+
+@kernel
+def count(plan, slots, rows, wrong):
+    """Return (number of features, longest row before crosses, number of bad rows), marking oversized rows as bad."""
+    value_rows, pairs, terms = plan.value_rows, plan.pairs, plan.terms
+    values, word_rows, word_ends = slots.values, slots.word_rows, slots.word_ends
+    width = value_rows.size
+    ends = zeros(width + 1, np.int64)
+    total = 0
+    longest = 0
+    left_out = 0
+    for i in range(rows.size):
+        k = 0
+        for s in range(width):
+            if word_rows[s] >= 0:
+                k += word_ends[word_rows[s], i + 1] - word_ends[word_rows[s], i]
+            else:
+                k += value_rows[s] < 0 or values[value_rows[s], i] != 0.0
+            ends[s + 1] = k
+        longest = max(longest, k)
+        crossed = 0
+        for p in range(pairs.shape[0]):
+            crossed += (ends[pairs[p, 1]] - ends[pairs[p, 0]]) * (ends[pairs[p, 3]] - ends[pairs[p, 2]])
+            if crossed > MAX_ROW_CROSSES:
+                break
+        for t in range(terms.shape[0]):
+            one = 1
+            for part in range(0, terms.shape[1], 2):
+                if terms[t, part] >= 0 and one <= MAX_ROW_CROSSES:
+                    one *= ends[terms[t, part + 1]] - ends[terms[t, part]]
+            crossed += one
+            if crossed > MAX_ROW_CROSSES:
+                break
+        if k > MOST_FEATURES or crossed > MAX_ROW_CROSSES:
+            wrong[rows[i]] = TOO_MANY
+        left_out += wrong[rows[i]] != 0
+        total += k + crossed
+    return total, longest, left_out
+
+
+@kernel
+def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, groups):
+    """Write the rows, each with its crosses after its other features, and return the number of features written.
+
+    origins, unless empty, receives (slot, word) for each part of a feature; parts that it does not have are -1, and
+    only crosses have more than one. groups, unless empty, receives the group of each feature's slot; entries of crosses
+    are not changed.
+    """
+    value_rows, pairs, terms, mask, exact = plan.value_rows, plan.pairs, plan.terms, plan.mask, plan.exact
+    values, word_rows, word_ends, words = slots.values, slots.word_rows, slots.word_ends, slots.words
+    slot_keys = slots.keys
+    width, n = slot_keys.shape
+    keys, sizes = empty(longest, np.uint64), empty(longest, np.float64)
+    places = empty((longest, 2), np.int32)
+    ends = zeros(width + 1, np.int64)
+    made, at = empty(MOST_PARTS, np.uint64), empty(MOST_PARTS, np.int64)
+    k = 0
+    indptr[0] = 0
+    for i in range(n):
+        size = 0
+        for s in range(width):
+            value = 1.0 if value_rows[s] < 0 else values[value_rows[s], i]
+            if word_rows[s] >= 0:
+                for w in range(word_ends[word_rows[s], i], word_ends[word_rows[s], i + 1]):
+                    keys[size] = words[w]
+                    sizes[size] = value
+                    places[size, 0] = s
+                    places[size, 1] = w
+                    size += 1
+            elif value != 0.0:
+                keys[size] = slot_keys[s, i]
+                sizes[size] = value
+                places[size, 0] = s
+                places[size, 1] = 0
+                size += 1
+            ends[s + 1] = size
+        for m in range(size):
+            indices[k] = keys[m] & mask
+            out[k] = sizes[m]
+            if origins.size:
+                origins[k] = -1
+                origins[k, 0], origins[k, 1] = places[m, 0], places[m, 1]
+            if groups.size:
+                groups[k] = slot_groups[places[m, 0]]
+            k += 1
+        for p in range(pairs.shape[0]):
+            for a in range(ends[pairs[p, 0]], ends[pairs[p, 1]]):
+                for b in range(ends[pairs[p, 2]], ends[pairs[p, 3]]):
+                    indices[k] = cross_keys(keys[a], keys[b], exact) & mask
+                    out[k] = sizes[a] * sizes[b]
+                    if origins.size:
+                        origins[k] = -1
+                        origins[k, 0], origins[k, 1], origins[k, 2], origins[k, 3] = (
+                            places[a, 0], places[a, 1], places[b, 0], places[b, 1],
+                        )  # fmt: skip
+                    k += 1
+        for t in range(terms.shape[0]):
+            k = _put_term(exact, mask, terms[t], ends, keys, sizes, places, k, indices, out, origins, made, at)
+        indptr[i + 1] = k
+    return k
+
+
+@kernel
+def _put_term(exact, mask, term, ends, keys, sizes, places, k, indices, out, origins, made, at):
+    """Write the crosses of one term, a feature for each choice of one feature per column; return the next offset.
+
+    Crosses are written from offset k on.
+    """
+    last = 0
+    while 2 * last < term.size and term[2 * last] >= 0:
+        if ends[term[2 * last]] == ends[term[2 * last + 1]]:
+            return k
+        last += 1
+    last -= 1
+    depth = 0
+    at[0] = ends[term[0]]
+    while depth >= 0:
+        if at[depth] == ends[term[2 * depth + 1]]:
+            depth -= 1
+            at[max(depth, 0)] += 1
+        elif depth < last:
+            made[depth] = cross_keys(made[depth - 1], keys[at[depth]], exact) if depth else keys[at[0]]
+            depth += 1
+            at[depth] = ends[term[2 * depth]]
+        else:
+            indices[k] = cross_keys(made[depth - 1], keys[at[depth]], exact) & mask
+            value = 1.0
+            if origins.size:
+                origins[k] = -1
+            for part in range(last + 1):
+                value *= sizes[at[part]]
+                if origins.size:
+                    origins[k, 2 * part], origins[k, 2 * part + 1] = places[at[part], 0], places[at[part], 1]
+            out[k] = value
+            k += 1
+            at[depth] += 1
+    return k
