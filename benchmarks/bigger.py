@@ -107,7 +107,7 @@ def expected(parts: Parts, rows: int, cores: int, gigabits: float) -> dict[str, 
         return min(parts.touched[0] * n ** parts.touched[1], 2.0**BITS)
 
     spent = dict.fromkeys(("read", "learn", "gain", "shuffle", "add", "apply", "send", "combine"), 0.0)
-    held = int(rounds.HELD_OUT.of(rows))
+    held = int(rounds.HOLDOUT_FRACTION_MIN_MAX.of(rows))
     planned = rounds.plan(rows - held, cores)
     for first, last, shards in planned:
         each, whole = (last - first) / shards, touched(last - first)

@@ -49,8 +49,8 @@ def own(which: str, X, y) -> np.ndarray:
         learner = Classes(n_features=X.shape[1])
         said = learner.observe(batch)
         chances = np.zeros((len(y), n_classes))
-        chances[:, learner.labels.astype(int)] = said.probability * (1.0 - said.unseen[:, None])
-        chances[np.arange(len(y)), y] = said.chance_of(y)
+        chances[:, learner.labels.astype(int)] = said.probability * (1.0 - said.unseen_probability[:, None])
+        chances[np.arange(len(y)), y] = said.label_probability(y)
         return chances
     more = {"light": {"light": True}, "marginal": {"learner": "marginal"}}.get(which, {})
     return Classes(n_features=X.shape[1], classes=n_classes, max_classes=n_classes, **more).learn(batch)

@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_limits
 
 from bayou import Batch
 from bayou.learners import Lasso
-from bayou.reproduce import Options
+from bayou.reproduce import ExperimentOptions
 from bayou.reproduce.quadratic_l1 import data
 
 DATA = Path(os.environ.get("BAYOU_DATA", "../shared/data"))
@@ -58,7 +58,7 @@ def standardised(name):
 
 def reuters(topic, tfidf=False):
     os.environ.setdefault("BAYOU_DATA", str(DATA))
-    X, y, _ = data.reuters(Options(Path()), topic)
+    X, y, _ = data.reuters(ExperimentOptions(Path()), topic)
     return (TfidfTransformer(sublinear_tf=True).fit_transform(X).tocsr() if tfidf else X.tocsr()), y
 
 

@@ -73,7 +73,7 @@ def ours(X, y) -> dict:
     found = {
         "bank": loss(told.mean, y),
         "log_density": float(later.log_density(y[SKIPPED:]).mean() + math.log(y.std())),
-        "coverage": float(np.mean(later.nearer(y[SKIPPED:]) <= 0.9)),
+        "coverage": float(np.mean(later.central_probability(y[SKIPPED:]) <= 0.9)),
         "seconds": seconds,
         "gaussian": loss(Gaussian(X.shape[1]).learn(Batch.from_csr(X, y)), y),
     }
@@ -111,7 +111,7 @@ def frozen(X, y, with_peers: bool) -> dict:
     for horizon in ("later", "next"):
         told = learner.predict(Batch.from_csr(X[n:]), horizon)
         found[f"bank {horizon}"] = float(np.mean((y[n:] - told.mean) ** 2) / spread)
-        found[f"coverage {horizon}"] = float(np.mean(told.nearer(y[n:]) <= 0.9))
+        found[f"coverage {horizon}"] = float(np.mean(told.central_probability(y[n:]) <= 0.9))
     expected = learner.later_loss()
     found["expected"] = expected.expected / spread if expected else None
     if not with_peers:

@@ -18,7 +18,7 @@ import numpy as np
 from bayou import Batch
 from bayou.evaluate.binary import Meter
 from bayou.learners import Bank, Marginal
-from bayou.report import Recorder, Run, write
+from bayou.report import Recorder, ReportedRun, write
 
 ACTIVE, BITS, BATCH = 39, 18, 8192
 
@@ -41,7 +41,7 @@ def batches(rows: int, seed: int = 0) -> list[Batch]:
 def nanoseconds(learner, stream: list[Batch], recorded: bool) -> tuple[float, Recorder | None, Meter]:
     recorder, meter = Recorder(learner) if recorded else None, Meter()
     start = time.process_time()
-    for batch in recorder.cut(stream) if recorder else stream:
+    for batch in recorder.split_at_recordings(stream) if recorder else stream:
         meter.add((recorder or learner).learn(batch), batch.labels)
     return (time.process_time() - start) / meter.examples * 1e9, recorder, meter
 
@@ -64,7 +64,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "report.html"
             start = time.perf_counter()
-            write(path, Run(recorder, meter.result()))
+            write(path, ReportedRun(recorder, meter.result()))
             print(f"{'':<10} page of {path.stat().st_size / 1e6:.2f} MB in {time.perf_counter() - start:.2f} seconds")
 
 

@@ -76,7 +76,11 @@ def losses(learner: Learner, test: Batch) -> np.ndarray:
 
 def split(rows: Batch, seed: int) -> tuple[Batch, Batch]:
     """(to learn, held out for the combination)"""
-    n = int(rounds.HELD_OUT._replace(low=min(rounds.HELD_OUT.low, 0.1 * len(rows))).of(len(rows)))
+    n = int(
+        rounds.HOLDOUT_FRACTION_MIN_MAX._replace(low=min(rounds.HOLDOUT_FRACTION_MIN_MAX.low, 0.1 * len(rows))).of(
+            len(rows)
+        )
+    )
     held = np.zeros(len(rows), bool)
     held[np.random.default_rng(100 + seed).choice(len(rows), n, replace=False)] = True
     return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
@@ -123,7 +127,7 @@ def ended(base: Learner, held: Batch) -> Learner:
     if last.name == "bank":
         last.recombine([held], learn=True)
     else:
-        rounds.learn_part(last, held)
+        rounds.learn_mergeable(last, held)
     return last
 
 
@@ -310,7 +314,7 @@ def cpu_of_children() -> float:
 def alone(args: argparse.Namespace) -> None:
     """Seconds for all rows of a file in one process without threads: parsing, and lanes alone with weights."""
     source = sources.open(args.file, recipe={"bits": 22}, threads=0)
-    source.settle()
+    source.fit_recipe()
     shard, start = rounds.Shard(make_bits(22)), 0.0
     for number, cut in enumerate(source.blocks()):
         start = time.perf_counter() if number == 1 else start

@@ -60,7 +60,7 @@ def write(folder: Path, rows: int, files: int) -> list[str]:
     return names
 
 
-def shards_of(names: list[str]) -> list[list[bayou.sources.row_group_slices.Part]]:
+def shards_of(names: list[str]) -> list[list[bayou.sources.row_group_slices.RowGroupSlice]]:
     return [layout.row_groups([name])[0] for name in names]
 
 
@@ -117,8 +117,8 @@ def main() -> None:
     logging.getLogger("py4j").setLevel(logging.ERROR)
     names = write(args.folder, args.rows, args.files)
     model = args.folder / "base.bayou"
-    first = bayou.sources.row_group_slices.ParquetParts(shards_of(names)[0]).cut(0, BASE)
-    base = bayou.train(bayou.sources.row_group_slices.ParquetParts(first), label="clicked", bits=18).learner
+    first = bayou.sources.row_group_slices.RowGroupSlices(shards_of(names)[0]).cut(0, BASE)
+    base = bayou.train(bayou.sources.row_group_slices.RowGroupSlices(first), label="clicked", bits=18).learner
     base.save(model)
     from pyspark.sql import SparkSession
 
@@ -134,8 +134,8 @@ def main() -> None:
     def frame() -> None:
         rows = spark.read.parquet(*names)
         with frames.as_files(rows) as written:
-            parts = bayou.sources.row_group_slices.ParquetParts(layout.row_groups(written)[0])
-            cut = layout.Layout(parts, parts, "").shards(rounds.PlannedRound(0, parts.rows, len(names)))
+            parts = bayou.sources.row_group_slices.RowGroupSlices(layout.row_groups(written)[0])
+            cut = layout.RowLayout(parts, parts, "").shards(rounds.PlannedRound(0, parts.rows, len(names)))
             rounds.apply(copy.copy(base), engine.summed_gains(spark, base, cut, weight, "raise"), weight)
 
     def score() -> None:

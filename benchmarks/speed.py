@@ -29,7 +29,7 @@ from bayou import Batch, evaluate, simulate
 from bayou.core.prediction import Prediction, ScoreRule, Scores
 from bayou.kernels.gather import prefetch
 from bayou.kernels.huge_pages import aligned_zeros
-from bayou.kernels.row_layout import AHEAD
+from bayou.kernels.row_layout import PREFETCH_NONZEROS
 from bayou.learners import FTRL, AdaGrad, Bank, Gaussian, Joint, Marginal, Moment, SpikeSlab
 from bayou.learners.bank import row_scaling as bank_rows
 from bayou.learners.spike_slab import vector_kernel
@@ -168,7 +168,7 @@ class Traffic(NamedTuple):
     write: bool = True
 
 
-PAIRS, WIDE_PAIRS = Traffic((8,), AHEAD), Traffic((16,), AHEAD)
+PAIRS, WIDE_PAIRS = Traffic((8,), PREFETCH_NONZEROS), Traffic((16,), PREFETCH_NONZEROS)
 
 
 @njit

@@ -14,7 +14,7 @@ from bayou.cli import app
 from bayou.core.extras import Extras
 from bayou.core.prediction import Scores
 from bayou.recipe.recipe import Recipe
-from bayou.report import Recorder, Run
+from bayou.report import Recorder, ReportedRun
 from bayou.report.facts import RunFacts
 
 LEVEL = 0.95
@@ -149,7 +149,7 @@ def _report(learner, prediction):
         noise=noise,
         tails=prediction.tails,
     )
-    return RunFacts(Run(Recorder(learner), None)).interval(sample)
+    return RunFacts(ReportedRun(Recorder(learner), None)).interval(sample)
 
 
 def _river(learner, X):
@@ -172,10 +172,10 @@ def test_a_report_asks_the_learner(rows):
     learner = bayou.learners.Marginal(4, temper=(1.0, 0.3))
     recorder = Recorder(learner)
     recorder.learn(Batch.from_csr(X, y))
-    facts = RunFacts(Run(recorder, None))
+    facts = RunFacts(ReportedRun(recorder, None))
     sample = facts.sample
     scores = Scores(sample.expected, sample.mean, sample.variance)
-    np.testing.assert_array_equal(facts.interval(sample), learner.prediction(scores).interval(LEVEL))
+    np.testing.assert_array_equal(facts.interval(sample), learner.wrap_scores(scores).interval(LEVEL))
 
 
 def test_the_two_horizons_differ(rows):

@@ -53,9 +53,9 @@ def loss(learner, batch: Batch, horizon: str = "next") -> float:
 @each
 def test_one_shard_of_weight_1_is_learning_on(make):
     base = make()
-    rounds.learn_part(base, rows(1200, 0))
+    rounds.learn_mergeable(base, rows(1200, 0))
     on = copy.copy(base)
-    rounds.learn_part(on, rows(500, 1))
+    rounds.learn_mergeable(on, rows(500, 1))
     rounds.apply(base, rounds.add([rounds.learn_shard(base, [rows(500, 1)], 1.0)]), 1.0)
     assert base.examples == on.examples == 1700
     for mine, theirs in zip(base._arrays().values(), on._arrays().values(), strict=True):
@@ -65,7 +65,7 @@ def test_one_shard_of_weight_1_is_learning_on(make):
 @each
 def test_neither_the_order_of_arrival_nor_who_learns_changes_a_bit(make):
     base = make()
-    rounds.learn_part(base, rows(1200, 0))
+    rounds.learn_mergeable(base, rows(1200, 0))
     before = bits(base)
     gains = [rounds.learn_shard(base, [rows(200, k)], 3.0, task=k) for k in range(1, 4)]
     elsewhere = rounds.from_bytes(rounds.to_bytes(base))
@@ -85,7 +85,7 @@ def test_neither_the_order_of_arrival_nor_who_learns_changes_a_bit(make):
 @each
 def test_a_shard_goes_back_to_its_base_and_what_it_refuses_leaves_no_trace(make):
     base = make()
-    rounds.learn_part(base, rows(1200, 0))
+    rounds.learn_mergeable(base, rows(1200, 0))
     shard, other = (rounds.Shard(copy.copy(base)) for _ in range(2))
     for part, seed in ((shard, 1), (other, 2)):
         part.learn(rows(300, seed), 2.0)
@@ -150,7 +150,7 @@ def grouped(n: int, seed: int) -> Batch:
 
 def test_shards_leave_priors_alone_and_weights_that_have_come_together_tell_them():
     base, parts = Bank(400), [grouped(3000, k) for k in range(1, 9)]
-    rounds.learn_part(base, grouped(2000, 0))
+    rounds.learn_mergeable(base, grouped(2000, 0))
     before, shard = copy.copy(base), rounds.Shard(copy.copy(base))
     shard.learn(parts[0], 8.0)
     np.testing.assert_array_equal(shard.part._arrays()["priors"], before._arrays()["priors"])
@@ -164,13 +164,13 @@ def test_shards_leave_priors_alone_and_weights_that_have_come_together_tell_them
         precision = held[groups] + gained
         return np.bincount(groups, (eta / precision) ** 2), -np.bincount(groups, held[groups] / precision)
 
-    held = before._lanes.held[:, 0].astype(float)
+    held = before._lanes.prior_precisions[:, 0].astype(float)
     for now, then, sums, was in zip(
         told(base, held), told(before, held), base._lanes.priors[0], before._lanes.priors[0], strict=False
     ):
         np.testing.assert_allclose((sums - was)[1:3], (now - then)[1:3], rtol=1e-4, atol=1e-4)
     one = Bank(400)
-    rounds.learn_part(one, Batch.concatenate([grouped(2000, 0), *parts]))
+    rounds.learn_mergeable(one, Batch.concatenate([grouped(2000, 0), *parts]))
     for mine, theirs in zip(base.priors(), one.priors(), strict=True):
         assert 2 / 3 < mine.sd / theirs.sd < 3 / 2  # after one round, twelve times as large as the base
 
@@ -193,11 +193,11 @@ def test_recombining_leaves_the_lanes_and_repairs_the_rest():
     one.learn(learned)
     parts.learn(learned, combine=False)
     lanes = {name: parts._arrays()[name].tobytes() for name in ("state", "squares", "intercept", "scale")}
-    assert not parts.looks_later
+    assert not parts.supports_later
     told = parts.recombine([held[:700], held[700:]])
     assert {name: parts._arrays()[name].tobytes() for name in lanes} == lanes
     assert told == pytest.approx(loss(parts, held), rel=0.1)
-    assert parts.looks_later
+    assert parts.supports_later
     for horizon in ("next", "later"):
         assert loss(parts, test, horizon) < 1.03 * loss(one, test, horizon)
     again = rounds.from_bytes(rounds.to_bytes(parts))
@@ -224,7 +224,7 @@ def test_lanes_learn_held_out_rows_while_the_combination_does():
     for name in ("state", "squares", "intercept", "scale", "stream"):
         assert both._arrays()[name].tobytes() == lanes._arrays()[name].tobytes()
     assert both.examples == lanes.examples == 12_000
-    assert both.looks_later
+    assert both.supports_later
 
 
 def test_a_further_pass_counts_what_is_known_half():
@@ -270,7 +270,7 @@ def test_doubling_rounds_are_within_a_few_thousandths_of_one_pass(name):
     one.learn(learned)
     for first, last, shards in rounds.plan(len(learned), 16):
         if shards == 1:
-            rounds.learn_part(base, learned[first:last])
+            rounds.learn_mergeable(base, learned[first:last])
         else:
             parts = (learned.take(np.arange(first + k, last, shards)) for k in range(shards))
             gains = [rounds.learn_shard(base, [part], shards, k) for k, part in enumerate(parts)]
@@ -305,7 +305,7 @@ def test_a_driver_does_what_its_steps_do(make):
     driver.learn_round([rows(300, 9)], 1)
     driver.learn_round(parts, 3)
     driver.learn_round(parts, 3, is_repeated=True)
-    rounds.learn_part(base, rows(300, 9))
+    rounds.learn_mergeable(base, rows(300, 9))
     for weight, share in ((3.0, None), (1.5, 0.5)):
         if share:
             rounds.discount(base, share)

@@ -22,14 +22,14 @@ except ImportError:
 
 from bayou.core import registry
 from bayou.core.arrays import as_array
-from bayou.core.checks import finite_number, positive_number, several, shown, yes_or_no
+from bayou.core.checks import check_bool, check_finite, check_iterable, check_positive, shortened_repr
 from bayou.core.errors import BadInput
 from bayou.learners.classes import Classes
-from bayou.learners.classes.new_classes import extended, extends
-from bayou.sources.rows.encoder import Rows
+from bayou.learners.classes.new_classes import can_extend, extend
+from bayou.sources.rows.encoder import RowEncoder
 
 
-class _Face:
+class _RiverMixin:
     """Base class of both estimators: a learner, created by name, and the encoder of its rows."""
 
     _model: Any
@@ -39,15 +39,15 @@ class _Face:
     ) -> registry.Record:
         record = registry.find(learner)
         if task == "regression" and record.name == registry.DEFAULT:
-            record = registry.find(registry.OF_NUMBERS)
+            record = registry.find(registry.DEFAULT_REGRESSION)
         if record.task != task:
             raise BadInput(f"{learner} is a {record.task} learner and cannot be used as {type(self).__name__}.")
         if "n_features" in kwargs:
             raise BadInput(
                 "n_features is not for river's rows, which have names: bits says how many weights there are."
             )
-        how = bits, yes_or_no("hashing", hashing), str(kwargs.get("dtype") or record.dtype)
-        self._rows = Rows(*how, cross=cross or ())
+        how = bits, check_bool("hashing", hashing), str(kwargs.get("dtype") or record.dtype)
+        self._rows = RowEncoder(*how, cross=cross or ())
         return record
 
     def _made(self, kind: Any, **known: Any) -> Any:
@@ -64,26 +64,26 @@ class _Face:
         return self._model
 
     def _learn_many(self, model: Any, X: Any, labels: np.ndarray, w: Any) -> None:
-        batch, names = self._rows.many(X, learn=True)
+        batch, names = self._rows.encode_rows(X, learn=True)
         weights = None if isinstance(w, int | float) and w == 1 else as_array(w, "w")
         if weights is not None and weights.ndim == 0:
             weights = np.broadcast_to(weights, labels.shape)
         model.learn(batch.with_labels(labels, weights))
-        self._rows.keep(names)
+        self._rows.store_names(names)
 
     def _learn_one(self, model: Any, x: Any, y: float, w: Any) -> None:
-        w = w if type(w) is float else positive_number("w", w, zero=True)
-        row, names = self._rows.one(x, learn=True)
+        w = w if type(w) is float else check_positive("w", w, zero=True)
+        row, names = self._rows.encode_row(x, learn=True)
         model.learn_row(row, y, w)
         if names:
-            self._rows.keep(names)
+            self._rows.store_names(names)
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self._get_params().items())  # type: ignore[attr-defined]
         return f"{type(self).__name__}({parameters})"
 
 
-class Classifier(_Face, base.MiniBatchClassifier):
+class Classifier(_RiverMixin, base.MiniBatchClassifier):
     """Binary or multiclass classifier, with any of bayou's learners.
 
     A number or boolean is the value of a feature; a text is a category, the feature `name=text`; None and NaN count as
@@ -173,12 +173,13 @@ class Classifier(_Face, base.MiniBatchClassifier):
             return self._model
         if not self._model.examples:
             return self._of_many()
-        if not extends(self._model):
+        if not can_extend(self._model):
             raise BadInput(
-                f"the label is {shown(next(iter(new)))}, but {self.learner} has begun with False and True alone; say "
+                f"the label is {shortened_repr(next(iter(new)))}, but {self.learner} has begun with False and True "
+                "alone; say "
                 "classes=(...) with all of them."
             )
-        return extended(self._model)
+        return extend(self._model)
 
     def _learned(self, model: Any, new: dict[Any, int]) -> None:
         """Adopt the model and its new classes after learning, in the learner's order of classes."""
@@ -205,7 +206,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
         """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""
         new: dict[Any, int] = {}
         number = self._number(y, new)
-        model = self._joined(new) if new and positive_number("w", w, zero=True) else self._model
+        model = self._joined(new) if new and check_positive("w", w, zero=True) else self._model
         self._learn_one(model, x, number, w)
         if new and w:
             self._learned(model, new)
@@ -214,7 +215,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **unused: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of each class."""
-        p = self._model.learn_row(self._rows.one(x)[0], 1, 0.0)
+        p = self._model.learn_row(self._rows.encode_row(x)[0], 1, 0.0)
         chances = p.tolist() if isinstance(self._model, Classes) else (1.0 - p, p)
         return dict(zip(self._numbers, chances, strict=True))
 
@@ -232,7 +233,7 @@ class Classifier(_Face, base.MiniBatchClassifier):
         """Return a DataFrame of probabilities, with a column for each class and the index of X if it has one."""
         import pandas as pd  # type: ignore[import-untyped]
 
-        p = self._model.predict(self._rows.many(X)[0]).probability
+        p = self._model.predict(self._rows.encode_rows(X)[0]).probability
         columns = p.T if isinstance(self._model, Classes) else (1.0 - p, p)
         table = dict(zip(self._numbers, columns, strict=True))
         return pd.DataFrame(table, index=X.index if hasattr(X, "iloc") else None)
@@ -240,15 +241,17 @@ class Classifier(_Face, base.MiniBatchClassifier):
     def _labels(self, y: Any, new: dict[Any, int]) -> np.ndarray:
         if getattr(y, "dtype", None) == np.bool_ and not isinstance(self._model, Classes) and False in self._numbers:
             return np.asarray(y)
-        labels = several("y", y.tolist() if hasattr(y, "tolist") else y, "labels, one per row")
+        labels = check_iterable("y", y.tolist() if hasattr(y, "tolist") else y, "labels, one per row")
         return np.array([self._number(label, new) for label in labels], np.float64)
 
     def _no_label(self, y: Any) -> BadInput:
         allowed = "something that can be told from others" if self.classes is None else f"one of {self.classes!r}"
-        return BadInput(f"the label is {shown(y)}; it must be {allowed}. Say classes=(negative, positive) for others.")
+        return BadInput(
+            f"the label is {shortened_repr(y)}; it must be {allowed}. Say classes=(negative, positive) for others."
+        )
 
 
-class Regressor(_Face, base.MiniBatchRegressor):
+class Regressor(_RiverMixin, base.MiniBatchRegressor):
     """Regressor, with any of bayou's regression learners.
 
     Rows are as for `Classifier`. The default, "bank", is `bayou.learners.NumberBank`: nothing to scale or tune.
@@ -289,15 +292,15 @@ class Regressor(_Face, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.RegTarget, w: float = 1.0) -> None:
         """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""
-        self._learn_one(self._model, x, finite_number("the label", y), w)
+        self._learn_one(self._model, x, check_finite("the label", y), w)
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any]) -> float:
         """Return the expected label."""
-        return float(self._model.learn_row(self._rows.one(x)[0], 0.0, 0.0))
+        return float(self._model.learn_row(self._rows.encode_row(x)[0], 0.0, 0.0))
 
     def predict_interval_one(self, x: dict[base.typing.FeatureName, Any], level: float = 0.95) -> tuple[float, float]:
         """Return (low, high), the interval that contains the label with probability `level`."""
-        low, high = self._model.predict(self._rows.one(x)[0].batch()).interval(level)
+        low, high = self._model.predict(self._rows.encode_row(x)[0].batch()).interval(level)
         return float(low[0]), float(high[0])
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
@@ -308,5 +311,5 @@ class Regressor(_Face, base.MiniBatchRegressor):
         """Return the expected labels as a pandas Series, with the index of X if it has one."""
         import pandas as pd
 
-        expected = self._model.predict(self._rows.many(X)[0]).expected
+        expected = self._model.predict(self._rows.encode_rows(X)[0]).expected
         return pd.Series(expected, index=X.index if hasattr(X, "iloc") else None)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from bayou import Batch, load
 from bayou.cli import app
-from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.extras import Counters, Extras, ResumePoint
 from bayou.learners import AdaGrad, Classes, Marginal
 from bayou.recipe.recipe import Column
 from bayou.sources import Recipe
@@ -68,7 +68,7 @@ def test_everything_in_words(run, tmp_path):
         columns=columns,
     )
     path = saved(
-        tmp_path / "m.bayou", Marginal(n_features=16), recipe, counters=COUNTERS, unfinished=Unfinished(rows=3)
+        tmp_path / "m.bayou", Marginal(n_features=16), recipe, counters=COUNTERS, unfinished=ResumePoint(rows=3)
     )
     done = run("info", path)
     assert done.exit_code == 0, done.output

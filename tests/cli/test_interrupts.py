@@ -9,7 +9,7 @@ import time
 import pytest
 
 import bayou
-from bayou.cli.interrupts import NOT_WITHIN, CtrlC
+from bayou.cli.interrupts import NOT_WITHIN, InterruptHandler
 
 PRESS = "signal.raise_signal(signal.SIGINT)\nseen.append('within')\ntime.sleep(0.1)\nseen.append('done')"
 
@@ -18,7 +18,7 @@ PRESS = "signal.raise_signal(signal.SIGINT)\nseen.append('within')\ntime.sleep(0
 def installed(monkeypatch):
     before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGALRM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    CtrlC().install()
+    InterruptHandler().install()
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     for kind, handler in before.items():
@@ -52,7 +52,7 @@ def test_it_reaches_whoever_listens_by_then(installed):
 def test_where_it_is_ignored_it_stays_so(monkeypatch):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        CtrlC().install()
+        InterruptHandler().install()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

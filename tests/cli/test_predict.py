@@ -227,7 +227,7 @@ def test_csv_and_parquet_files_hold_what_standard_output_has(run, data, model, v
 
 
 def test_parquet_is_written_some_rows_at_a_time(run, data, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(prediction_files.Parquet, "ROWS", 150)
+    monkeypatch.setattr(prediction_files.ParquetPredictionWriter, "ROWS", 150)
     many = tmp_path / "many.svm"
     many.write_bytes(data.read_bytes() * 60)  # several blocks
     assert run("predict", many, "--model", model, "--out", tmp_path / "p.parquet").exit_code == 0

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli import app
-from bayou.core.file_fingerprints import FileMark
+from bayou.core.file_fingerprints import FileFingerprint
 from bayou.learners import Bank, Marginal
 from bayou.runs.train import Training
 
@@ -291,7 +291,7 @@ def interrupted(data, model, batches: int, *more, monkeypatch) -> None:
 def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batches, holdout) -> None:
     """Also in a later pass, with examples held out and bad lines: weights and counters are those of one run."""
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 10_000)
-    monkeypatch.setattr("bayou.runs.batching.AT_ONCE", 256)
+    monkeypatch.setattr("bayou.runs.batching.LEARN_CHUNK_ROWS", 256)
     lines = data.read_text().splitlines()
     (tmp_path / "x.svm").write_text("\n".join(["hello", *lines[:2000], "1 1:x", *lines[2000:]]))
     options = ["--passes", "2", "--holdout", holdout, "--json"]
@@ -313,7 +313,7 @@ def test_interrupted_anywhere_goes_on_exactly(data, tmp_path, monkeypatch, batch
 
 def test_what_was_learned_before_an_error_is_kept(data, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
-    monkeypatch.setattr("bayou.runs.batching.AT_ONCE", 256)
+    monkeypatch.setattr("bayou.runs.batching.LEARN_CHUNK_ROWS", 256)
     (tmp_path / "x.svm").write_text(data.read_text() + "hello\n")
     said = run(tmp_path / "x.svm", "--bits", "8", "--on-error", "raise", "--model", tmp_path / "m.bayou", code=1)
     assert "what was learned before that is in" in said.stderr
@@ -342,7 +342,7 @@ def test_other_data_from_a_pipe_of_the_same_name_are_not_skipped(data, tmp_path,
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4000)
     interrupted(data, tmp_path / "m.bayou", 1, monkeypatch=monkeypatch)
     learner = bayou.load(tmp_path / "m.bayou")
-    learner.extras.unfinished = replace(learner.extras.unfinished, files=[FileMark("-")])
+    learner.extras.unfinished = replace(learner.extras.unfinished, files=[FileFingerprint("-")])
     learner.save(tmp_path / "m.bayou")
     command = [sys.executable, "-m", "bayou", "train", "-", "--resume", str(tmp_path / "m.bayou"), "--json", "--quiet"]
     done = subprocess.run(command, input=data.read_bytes(), capture_output=True, check=True)

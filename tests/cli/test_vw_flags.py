@@ -94,7 +94,7 @@ def test_what_belongs_to_another_option_is_left_alone():
     own = {"--label": True, "--positive": True, "--quiet": False}
     args = ["a.csv", "--label", "-d", "--quiet", "-d", "b.csv", "--positive", "-b", "--", "-t"]
     expected = ["a.csv", "--label", "-d", "--quiet", "b.csv", "--positive", "-b", "--", "-t"]
-    assert vw_flags.translated(vw_flags.TRAIN, args, own) == expected
+    assert vw_flags.translate_flags(vw_flags.TRAIN, args, own) == expected
 
 
 def test_flags_are_no_other_options_of_the_commands():
@@ -177,7 +177,7 @@ def test_the_page_has_the_commonest_flags_and_what_is_said_of_one():
     ]:
         assert f"`{flag}" in table
     with pytest.raises(BadUsage) as said:
-        vw_flags.translated(vw_flags.TRAIN, ["-l", "0.5"], {})
+        vw_flags.translate_flags(vw_flags.TRAIN, ["-l", "0.5"], {})
     assert str(said.value) in " ".join(page.split())
 
 

@@ -46,17 +46,18 @@ def arrays(rows, dtype=np.float64):
 @given(rows=messy_rows, dtype=st.sampled_from([np.float32, np.float64]))
 def test_rows_become_canonical(large, rows, dtype):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayou.core.canonical._LARGE", large)  # from how many non-zeros on two threads look at them
+        # from how many non-zeros on two threads look at them
+        patch.setattr("bayou.core.canonical._MIN_THREADED_NONZEROS", large)
         batch = Batch.from_arrays(*arrays(rows, dtype))
     expected = [canonical(row, dtype) for row in rows]
     assert rows_of(batch) == expected
     assert batch.values.dtype == dtype
     assert batch.indices.dtype == np.uint32
     assert batch.indptr.dtype == np.int64
-    assert batch.longest >= max(map(len, expected), default=0)
+    assert batch.max_row_length >= max(map(len, expected), default=0)
     assert batch.max_index == max((i for row in expected for i, _ in row), default=-1)
-    assert batch.largest == max((abs(float(x)) for row in expected for _, x in row), default=0.0)
-    assert batch.ones == all(x == 1 for row in expected for _, x in row)
+    assert batch.max_abs_value == max((abs(float(x)) for row in expected for _, x in row), default=0.0)
+    assert batch.is_all_ones == all(x == 1 for row in expected for _, x in row)
     assert len(batch) == len(rows)
     assert batch.nonzeros == sum(map(len, expected))
 
@@ -64,12 +65,12 @@ def test_rows_become_canonical(large, rows, dtype):
 @pytest.mark.parametrize("large", [2, 1 << 20], ids=["two threads", "one thread"])
 @pytest.mark.parametrize("wrong", range(6))
 def test_one_value_that_is_not_one_is_found_wherever_it_stands(wrong, large, monkeypatch):
-    monkeypatch.setattr("bayou.core.canonical._LARGE", large)
+    monkeypatch.setattr("bayou.core.canonical._MIN_THREADED_NONZEROS", large)
     values = np.ones(6)
-    assert Batch.from_arrays([0, 2, 6], np.arange(6), values).ones
+    assert Batch.from_arrays([0, 2, 6], np.arange(6), values).is_all_ones
     for other in (-1.0, 0.5, 2.0):
         values[wrong] = other
-        assert not Batch.from_arrays([0, 2, 6], np.arange(6), values).ones
+        assert not Batch.from_arrays([0, 2, 6], np.arange(6), values).is_all_ones
     values[wrong] = np.nan
     with pytest.raises(BadInput, match=f"feature {wrong}: the value is nan"):
         Batch.from_arrays([0, 2, 6], np.arange(6), values)
@@ -160,13 +161,13 @@ def test_arrays_are_never_written_to():
 def test_wide_ids_fold_their_high_half_in(ids, dtype):
     batch = Batch.from_arrays(np.arange(len(ids) + 1), np.array(ids, dtype), np.ones(len(ids)))
     assert batch.indices.tolist() == [i if i < 2**32 else (i ^ (i >> 32)) & 0xFFFFFFFF for i in ids]
-    assert batch.folded == sum(i >= 2**32 for i in ids)
+    assert batch.n_wrapped == sum(i >= 2**32 for i in ids)
 
 
 def test_ids_of_64_bits_fold_too():
     batch = Batch.from_arrays([0, 1], np.array([2**64 - 2**32 + 5], np.uint64), [1.0])
     assert batch.indices.tolist() == [(2**64 - 2**32 + 5) >> 32 ^ 5]
-    assert batch.folded == 1
+    assert batch.n_wrapped == 1
     assert Batch.from_rows([{2**63 + 7: 1.0}]).indices.tolist() == [2**31 + 7 & 0xFFFFFFFF]
 
 
@@ -177,7 +178,7 @@ def test_two_wide_ids_that_fold_to_one_are_summed():
 
 def test_narrow_ids_stay_and_the_largest_feature_fits():
     batch = Batch.from_arrays([0, 2], np.array([MAX_FEATURES - 1, 0], np.int64), [1.0, 2.0])
-    assert batch.folded == 0
+    assert batch.n_wrapped == 0
     assert batch.max_index == MAX_FEATURES - 1
     for dtype in (np.int8, np.uint8, np.int16, np.uint16):
         assert Batch.from_arrays([0, 1], np.array([100], dtype), [1.0]).indices.tolist() == [100]
@@ -208,8 +209,8 @@ def test_a_slice_holds_those_rows_with_everything_that_belongs_to_them(rows):
     assert part.positions.tolist() == [10, 20, 30, 40, 50][rows]
     # bounds hold, though they need not be tight
     again = Batch.from_arrays(part.indptr, part.indices, part.values)
-    assert part.longest >= again.longest
-    assert part.largest >= again.largest
+    assert part.max_row_length >= again.max_row_length
+    assert part.max_abs_value >= again.max_abs_value
     assert part.max_index >= again.max_index
 
 
@@ -227,7 +228,7 @@ def test_steps_are_refused():
 
 def test_row_of_finds_the_row_past_empty_ones():
     batch = Batch.from_rows([{}, {0: 1.0, 1: 1.0}, {}, {}, {2: 1.0}])
-    assert [batch.row_of(k) for k in range(3)] == [1, 1, 4]
+    assert [batch.row_of_nonzero(k) for k in range(3)] == [1, 1, 4]
 
 
 def test_with_labels_keeps_the_rows_and_replaces_the_rest():
@@ -312,10 +313,10 @@ def check_sound(batch: Batch) -> None:
     """What holds of every batch: canonical, read-only arrays of the right types, bounds that hold."""
     again = Batch.from_arrays(batch.indptr, batch.indices, batch.values)
     assert rows_of(again) == rows_of(batch)
-    assert batch.longest >= again.longest
-    assert batch.largest >= again.largest
+    assert batch.max_row_length >= again.max_row_length
+    assert batch.max_abs_value >= again.max_abs_value
     assert batch.max_index >= again.max_index
-    assert again.ones or not batch.ones
+    assert again.is_all_ones or not batch.is_all_ones
     assert (batch.indptr.dtype, batch.indices.dtype) == (np.int64, np.uint32)
     for array in (batch.indptr, batch.indices, batch.values):
         assert not array.flags.writeable
@@ -329,7 +330,7 @@ def test_take_gives_these_rows_with_everything_that_belongs_to_them(batch, data)
     kind = data.draw(st.sampled_from([list, np.int64, np.int8]))
     taken = batch.take(numbers if kind is list else np.array(numbers, kind))
     assert described(taken) == [described(batch)[row] for row in numbers]
-    assert (taken.values.dtype, taken.folded) == (batch.values.dtype, batch.folded)
+    assert (taken.values.dtype, taken.folded) == (batch.values.dtype, batch.n_wrapped)
     check_sound(taken)
 
 
@@ -348,7 +349,7 @@ def test_astype_casts_the_values_and_keeps_everything_else(batch, dtype):
     rows = [[(i, kind(x)) for i, x in row if kind(x) != 0] for row, *_ in described(batch)]
     assert rows_of(cast) == rows
     assert [rest for _, *rest in described(cast)] == [rest for _, *rest in described(batch)]
-    assert (cast.values.dtype, cast.folded) == (dtype, batch.folded)
+    assert (cast.values.dtype, cast.folded) == (dtype, batch.n_wrapped)
     check_sound(cast)
 
 
@@ -370,13 +371,13 @@ def test_concatenate_gives_the_rows_of_all(parts):
     whole = Batch.concatenate(iter(parts))
     rows = [row for part in parts for row in described(part)]
     assert [row[:2] for row in described(whole)] == [row[:2] for row in rows]
-    assert whole.each_weight().tolist() == [weight for part in parts for weight in part.each_weight()]
+    assert whole.weights_or_ones().tolist() == [weight for part in parts for weight in part.weights_or_ones()]
     assert (whole.weights is None) == all(part.weights is None for part in parts)
     for place, name in ((3, "tags"), (4, "positions")):
         kept = all(getattr(part, name) is not None for part in parts)
         assert [row[place] for row in described(whole)] == [row[place] if kept else None for row in rows]
     assert whole.values.dtype == np.result_type(*(part.values for part in parts))
-    assert whole.folded == sum(part.folded for part in parts)
+    assert whole.folded == sum(part.n_wrapped for part in parts)
     check_sound(whole)
 
 
@@ -454,7 +455,8 @@ def test_what_does_not_form_a_batch_is_refused_with_a_sentence(make, sentence):
 
 def test_an_empty_batch_is_a_batch():
     for batch in (Batch.from_rows([], labels=[]), Batch.from_csr(np.zeros((0, 3)), []), Batch.from_arrays([0], [], [])):
-        assert (len(batch), batch.nonzeros, batch.max_index, batch.longest, batch.largest) == (0, 0, -1, 0, 0.0)
+        assert (len(batch), batch.nonzeros, batch.max_index) == (0, 0, -1)
+        assert (batch.max_row_length, batch.max_abs_value) == (0, 0.0)
         assert len(batch[:]) == 0
 
 

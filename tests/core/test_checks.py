@@ -39,8 +39,8 @@ def taught(kind=Marginal, **parameters):
         lambda: BATCH.astype({"a": 1}),
         lambda: BATCH.to_csr("3"),
         lambda: BATCH.to_csr(1),
-        lambda: BATCH.row_of(range(3)),
-        lambda: BATCH.row_of(2),
+        lambda: BATCH.row_of_nonzero(range(3)),
+        lambda: BATCH.row_of_nonzero(2),
         lambda: taught().save(3),
         lambda: taught().save("a\0b"),
         lambda: taught().save("\ud800"),
@@ -52,8 +52,8 @@ def taught(kind=Marginal, **parameters):
         lambda: taught(Joint, covariance="full").sample(None, 2),
         lambda: taught().sample(BATCH, 2, seed=np.timedelta64(1)),
         lambda: taught().weights_at(BATCH),
-        lambda: taught().predict(BATCH).of_full_stream("half"),
-        lambda: taught().predict(BATCH).of_full_stream(-0.5),
+        lambda: taught().predict(BATCH).with_sampling_correction("half"),
+        lambda: taught().predict(BATCH).with_sampling_correction(-0.5),
         lambda: Marginal(n_features=3, dtype={"a": {}}),
         lambda: Marginal(n_features=np.ones(2), prior_variance=[1.0]),
         lambda: Marginal(n_features=3, prior_variance=HUGE),
@@ -197,10 +197,10 @@ def test_what_is_refused_is_shown_even_if_it_cannot_be():
         def __repr__(self):
             raise RuntimeError
 
-    assert checks.shown(Shy()) == "some Shy"
-    assert len(checks.shown("x" * 10_000)) < 250
+    assert checks.shortened_repr(Shy()) == "some Shy"
+    assert len(checks.shortened_repr("x" * 10_000)) < 250
     with pytest.raises(BadInput, match="some Shy"):
-        checks.whole_number("n", Shy(), 1)
+        checks.check_int("n", Shy(), 1)
 
 
 def test_batches_can_still_be_pickled():

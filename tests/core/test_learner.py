@@ -12,7 +12,7 @@ from bayou import Batch
 from bayou.core import learner as core_learner
 from bayou.core import registry
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.extras import Extras, Unfinished
+from bayou.core.extras import Extras, ResumePoint
 from bayou.core.learner import Learner
 from bayou.recipe.numbering import Numbering
 from bayou.recipe.recipe import Recipe
@@ -175,7 +175,7 @@ def test_of_two_numberings_the_longer_is_kept(kind):
 def test_a_merged_model_has_no_unfinished_run(kind):
     one, other = kind(n_features=4), kind(n_features=4)
     for learner in (one, other):
-        learner.extras.unfinished = Unfinished(rows=3)
+        learner.extras.unfinished = ResumePoint(rows=3)
     assert one.merge(other).extras.unfinished is None
     assert one.extras.unfinished is not None
 
@@ -184,12 +184,12 @@ def test_a_merged_model_has_no_unfinished_run(kind):
 
 
 def test_learners_override_the_hooks_that_the_base_class_documents_and_no_others():
-    """Five required and eight optional hooks; `_add_all` takes the place of `_add`."""
+    """Five required and eight optional hooks; `_merge_many` takes the place of `_add`."""
     text = core_learner.__doc__
     required, optional, others = re.split("^(?:Optional|Public methods)", text.split("\nRequired:")[1], flags=re.M)
     hooks = [re.findall(r"^    (_\w+)\(", part, re.M) for part in (required, optional)]
     assert [len(names) for names in hooks] == [5, 8]
-    documented = {*hooks[0], *hooks[1], "_add_all", *re.findall(r"`(_\w+)`", others)}
+    documented = {*hooks[0], *hooks[1], "_merge_many", *re.findall(r"`(_\w+)`", others)}
     assert all(hasattr(Learner, name) for name in documented)
     overridden = set()
     for record in registry.own_records():

@@ -129,8 +129,8 @@ def test_a_float32_score_is_computed_in_float64():
 
 
 def test_spread_is_what_a_normal_score_divides_by():
-    assert links.spread(PROBIT) == 1
-    assert links.spread(LOGISTIC) == pytest.approx(np.pi / 8)
+    assert links.damping_constant(PROBIT) == 1
+    assert links.damping_constant(LOGISTIC) == pytest.approx(np.pi / 8)
     exact = special.ndtr(0.7 / np.sqrt(1 + 0.5))
     assert links.expected_probability(PROBIT, 0.7, 0.5) == pytest.approx(exact, rel=1e-12)
 
@@ -155,14 +155,14 @@ def test_a_certain_score_has_its_own_probability(link):
 
 
 def test_a_link_is_found_by_name_or_refused_with_a_sentence():
-    assert [links.code(name) for name in ("logistic", "probit")] == [LOGISTIC, PROBIT]
+    assert [links.link_code(name) for name in ("logistic", "probit")] == [LOGISTIC, PROBIT]
     with pytest.raises(BadInput, match="link is 'cauchit'; it must be one of 'logistic', 'probit'"):
-        links.code("cauchit")
+        links.link_code("cauchit")
 
 
 def test_a_code_without_a_link_is_nan_and_never_another_link():
     code = max(links.TABLE) + 1
-    found = [links.spread(code), links.cdf(code, 0.5), links.log_cdf(code, 0.5), links.peak_start(code, 0.5)]
+    found = [links.damping_constant(code), links.cdf(code, 0.5), links.log_cdf(code, 0.5), links.peak_start(code, 0.5)]
     assert np.isnan([*found, *links.slope_and_curvature(code, 0.5), links.expected_probability(code, 0.5, 1.0)]).all()
 
 
@@ -172,7 +172,7 @@ def test_a_record_says_of_arrays_what_kernels_say(link):
     assert_close(link.cdf(z), over(lambda value: links.cdf(link.code, value), z), of_square(z))
     assert_close(link.log_cdf(z), over(lambda value: links.log_cdf(link.code, value), z), 1e-13 + of_square(z))
     assert_close(link.negative_cdf(z), over(lambda value: links.cdf(link.mirror, -value), z), of_square(z))
-    assert link.spread == links.spread(link.code)
+    assert link.spread == links.damping_constant(link.code)
     assert link.is_symmetric == (links.of_label(link.code, -1.0) == link.code)
     middle = np.linspace(-3, 3, 13)
     np.testing.assert_allclose(link.quantile(link.cdf(middle)), middle, atol=1e-12)

@@ -23,8 +23,8 @@ import bayou
 from bayou import BadModel, Batch
 from bayou.core import model_file as model
 from bayou.core import registry
-from bayou.core.extras import Counters, Extras, Rounds, Unfinished
-from bayou.core.file_fingerprints import FileMark
+from bayou.core.extras import Counters, Extras, ResumePoint, RoundProgress
+from bayou.core.file_fingerprints import FileFingerprint
 from bayou.learners import AdaGrad, Marginal
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.recipe import Recipe
@@ -116,7 +116,7 @@ def test_large_arrays_are_read_in_blocks_and_come_back_the_same(tmp_path, monkey
     array = np.where(rng.random((3001, 1)) < share, rng.normal(size=(3001, 2)), 0.0).astype("f4")
     arrays = {"a": array, "flat": array.ravel(), "wide": array.reshape(2, -1), "one": np.array(7.0)}
     model.write(tmp_path / "m", {}, arrays)
-    with model.reading(tmp_path / "m") as (_, stored):
+    with model.open_lazily(tmp_path / "m") as (_, stored):
         blocks = list(stored["a"].blocks())
     assert len(blocks) > 5
     assert all(block.nbytes <= 1000 for _, block in blocks)
@@ -563,8 +563,10 @@ def extras_of(kind: str = "vw", **more) -> Extras:
         extras.names.add(NewNames(np.uint32([3, 7]), spans, text, text, b"^"))
         extras.numbering.add(np.uint64([11, 12]))
     extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
-    extras.unfinished = Unfinished([FileMark("/a"), FileMark("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
-    extras.rounds = Rounds({"data": "abc", "shards": 3}, (0.5, 0.4), 12, batch=7)
+    extras.unfinished = ResumePoint(
+        [FileFingerprint("/a"), FileFingerprint("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1
+    )
+    extras.rounds = RoundProgress({"data": "abc", "shards": 3}, (0.5, 0.4), 12, batch=7)
     return extras
 
 

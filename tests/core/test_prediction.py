@@ -26,7 +26,7 @@ def predicted(link="logistic", predictive="closed", believed=1.0, mean=MEAN, sd=
         p = cdf(mean / np.sqrt(1 + (np.pi / 8 if link == "logistic" else 1.0) * deviation**2))
     else:
         p = np.array([links.expected_probability(code, *pair) for pair in zip(mean, deviation**2, strict=True)])
-    rule = ScoreRule(link=code, predictive=predictive, believed=believed)
+    rule = ScoreRule(link=code, predictive=predictive, predictive_temper=believed)
     return Prediction(Scores(p, mean, np.asarray(sd, float) ** 2), "marginal", rule)
 
 

@@ -124,12 +124,12 @@ class Terminal(io.StringIO):
 
 
 def test_nor_does_the_line_of_progress_on_a_terminal(here, monkeypatch):
-    from bayou.cli.terminal.progress_table import Watch
+    from bayou.cli.terminal.progress_table import ProgressTable
     from bayou.runs.options import Note
 
     monkeypatch.setenv("TERM", "dumb")
     source = bayou.sources.open(str(here / "numbers.svm"), recipe={"bits": 4})
-    with redirect_stderr(Terminal()) as terminal, Watch(source) as watch:
+    with redirect_stderr(Terminal()) as terminal, ProgressTable(source) as watch:
         watch.say(Note(f"x{EVIL}[red]x"))
     assert "\\x1b]0;owned" in terminal.getvalue()
     assert "[red]x" in terminal.getvalue()

@@ -74,4 +74,4 @@ def test_classes_have_neither_quantiles_nor_densities():
     for ask in (lambda: said.quantile(0.5), lambda: said.log_density([1.0])):
         with pytest.raises(WrongTask, match="marginal predicts classes"):
             ask()
-    assert said.nearer([1.0]) is None
+    assert said.central_probability([1.0]) is None

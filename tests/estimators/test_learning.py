@@ -463,6 +463,6 @@ def test_fit_hands_over_many_rows_at_a_time_however_wide_they_are(monkeypatch):
     monkeypatch.undo()
     model = BankClassifier(passes=2, random_state=0).fit(X, y)
     known = model.learner_.later_loss()
-    assert model.learner_.looks_later
+    assert model.learner_.supports_later
     assert 4000 < known.rows < 6000  # the last half of one pass
     assert model.partial_fit(X, y).learner_.later_loss().rows > known.rows

@@ -260,7 +260,7 @@ def log_integral(log_f, mean, sd):
 @pytest.mark.parametrize("mean", [-600.0, -100.0, -20.0, -3.0, 0.0, 0.7, 5.0, 40.0, 300.0])
 def test_log_odds_by_quadrature_equal_the_integral(link, sd, mean):
     scores = Scores(np.array([np.nan]), np.array([mean]), np.array([sd**2]))
-    belief = Prediction(scores, "marginal", ScoreRule(links.code(link), "quadrature"))
+    belief = Prediction(scores, "marginal", ScoreRule(links.link_code(link), "quadrature"))
     expected = log_integral(LINKS[link].logcdf, mean, sd) - log_integral(LINKS[link].logsf, mean, sd)
     (got,) = belief.log_odds
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)

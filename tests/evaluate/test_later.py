@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayou import Batch
-from bayou.evaluate.later import Ahead, LabelOrder
+from bayou.evaluate.later import LabelOrder, LaterEvaluator
 from bayou.learners import Bank, Marginal
 
 
@@ -30,7 +30,7 @@ def test_chance_is_that_of_wald_and_wolfowitz():
     labels = np.arange(400) % 5 == 0
     shuffled = [order_of(rng.permutation(labels)) for _ in range(2000)]
     runs = np.array([order.runs for order in shuffled])
-    assert runs.mean() == pytest.approx(shuffled[0].by_chance, abs=4 * runs.std() / math.sqrt(2000))
+    assert runs.mean() == pytest.approx(shuffled[0].expected_runs, abs=4 * runs.std() / math.sqrt(2000))
     deviations = np.array([order.deviation for order in shuffled])
     assert deviations.std() == pytest.approx(1.0, abs=0.06)
 
@@ -50,7 +50,7 @@ def test_chance_is_that_of_wald_and_wolfowitz():
     ids=["alternating", "runs", "sorted", "shuffled", "rare", "all alike", "few", "none"],
 )
 def test_a_pattern_of_labels_is_said(labels, said):
-    remark = order_of(labels).remark()
+    remark = order_of(labels).warning()
     assert (remark or "").startswith(said or "")
     assert (remark is None) == (said is None)
     assert remark is None or "shuffle" in remark
@@ -62,7 +62,7 @@ def test_a_slight_pattern_is_not_worth_a_word():
     labels = np.cumsum(rng.random(200_000) < 0.525) % 2
     order = order_of(labels)
     assert order.deviation > 15
-    assert order.remark() is None
+    assert order.warning() is None
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def alternating():
 
 
 def ahead_of(learner, batch, pieces):
-    ahead = Ahead()
+    ahead = LaterEvaluator()
     for cut in range(0, len(batch), pieces):
         for block, kept in ahead.blocks(batch[cut : cut + pieces]):
             later = learner.predict(block.take(kept), "later").expected
@@ -95,4 +95,4 @@ def test_ahead_tells_later_rows_of_any_learner(alternating):
     steady = ahead_of(Marginal(5), alternating, 1000)
     assert fickle.learned > fickle.expected - 0.05 > 0.68
     assert steady.expected == pytest.approx(math.log(2), abs=0.01)
-    assert Ahead().loss() is None
+    assert LaterEvaluator().loss() is None

@@ -8,7 +8,7 @@ from bayou import Batch
 from bayou.core.class_prediction import ClassPrediction, ClassScores
 from bayou.core.errors import BadInput
 from bayou.evaluate import ClassMeter, Meter, RegressionMeter, predict_then_learn, progressive
-from bayou.evaluate.later import Ahead, LabelOrder
+from bayou.evaluate.later import LabelOrder, LaterEvaluator
 from bayou.evaluate.multiclass import DETAILED, SHOWN
 from bayou.learners import Classes, Gaussian, Marginal
 
@@ -220,7 +220,7 @@ def test_progressive_scores_what_was_said_before_each_row(stream, delay):
     one_by_one, losses, waiting = learner(), [], []
     for row in in_pieces(stream, 1):
         prediction = one_by_one.predict(row)
-        losses.append(-np.log(prediction.chance_of(row.labels)[0]))
+        losses.append(-np.log(prediction.label_probability(row.labels)[0]))
         waiting.append(row)
         if len(waiting) > delay:
             one_by_one.learn(waiting.pop(0))
@@ -264,7 +264,7 @@ def test_one_way_to_score_predictions_of_any_kind(stream):
 
 def test_a_step_says_all_that_was_said(stream):
     told = predict_then_learn(learner(), stream)
-    assert isinstance(told.said, ClassPrediction)
+    assert isinstance(told.prediction, ClassPrediction)
     assert told.expected.shape == (400, 3)
     assert Meter().examples == 0
 
@@ -272,7 +272,7 @@ def test_a_step_says_all_that_was_said(stream):
 def test_later_rows_of_several_classes_cost_more_where_neighbours_are_alike():
     rows = np.arange(4000)
     batch = Batch.from_csr(np.ones((4000, 1)), (rows // 100 % 3).astype(float))
-    model, ahead = Classes(n_features=1, learner="marginal", memory=0.1), Ahead()
+    model, ahead = Classes(n_features=1, learner="marginal", memory=0.1), LaterEvaluator()
     for block, kept in ahead.blocks(batch):
         later = model.predict(block.take(kept), "later")
         ahead.add(block, kept, later, model.observe(block))
@@ -282,7 +282,7 @@ def test_later_rows_of_several_classes_cost_more_where_neighbours_are_alike():
 
 def test_losses_of_later_rows_are_bounded():
     scores = ClassScores(np.array([[1.0, 0.0]]), np.zeros((1, 2)), None, np.zeros(1))
-    ahead, block = Ahead(), Batch.from_rows([{}], labels=[1])
+    ahead, block = LaterEvaluator(), Batch.from_rows([{}], labels=[1])
     prediction = ClassPrediction(np.array([0.0, 1.0]), scores, "marginal")
     ahead.add(block, np.array([0]), prediction, prediction)
     assert ahead.loss().learned == pytest.approx(14 * np.log(10))
@@ -296,9 +296,9 @@ def test_chance_of_several_classes_is_that_of_shuffled_rows():
         orders.append(LabelOrder())
         orders[-1].add(rng.permutation(labels))
     runs, deviations = np.array([order.runs for order in orders]), np.array([order.deviation for order in orders])
-    assert runs.mean() == pytest.approx(orders[0].by_chance, abs=4 * runs.std() / np.sqrt(2000))
+    assert runs.mean() == pytest.approx(orders[0].expected_runs, abs=4 * runs.std() / np.sqrt(2000))
     assert deviations.std() == pytest.approx(1.0, abs=0.06)
     ordered = LabelOrder()
     ordered.add(np.sort(labels))
     assert ordered.runs == 4
-    assert "sorted by their labels" in ordered.remark()
+    assert "sorted by their labels" in ordered.warning()

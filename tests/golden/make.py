@@ -59,7 +59,11 @@ def main() -> None:
         Variational(N_FEATURES, expectation="monte-carlo", n_points=20, seed=5, dtype="float32"),
         Gaussian(N_FEATURES, prior_mean=0.5, prior_variance=2.0, dtype="float32"),
         Shrinkage(N_DENSE, penalty=0.5, ramp=30, dtype="float64"),
-        Bank(N_FEATURES, lanes=[Lane(10.0, (0.3, 0.1), second=0.3), Lane(scale=True), Lane(rate=0.8)], dtype="float32"),
+        Bank(
+            N_FEATURES,
+            lanes=[Lane(10.0, (0.3, 0.1), second=0.3), Lane(scale=True), Lane(rate=0.8)],
+            dtype="float32",
+        ),
         Lasso(N_FEATURES, penalty=0.5, penalize_intercept=True, dtype="float64"),
         NumberBank(N_FEATURES),
     ]

@@ -102,7 +102,7 @@ class _Comparison:
         try:
             source = sources.open(os.fspath(path), recipe=recipe, **options)
             for batch in source:
-                weights, at = batch.each_weight().tolist(), batch.indptr.tolist()
+                weights, at = batch.weights_or_ones().tolist(), batch.indptr.tolist()
                 indices, values = batch.indices.tolist(), batch.values.tolist()
                 for k, (line, label) in enumerate(zip(batch.positions.tolist(), batch.labels.tolist(), strict=True)):
                     part = slice(at[k], at[k + 1])

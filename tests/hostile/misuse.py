@@ -122,7 +122,7 @@ def _calls_of_batches() -> Iterator[Call]:
     yield Call("Batch.with_positions", _method(_batch, "with_positions"), positions=Y)
     yield Call("Batch.with_groups", _method(_batch, "with_groups"), groups=np.zeros(_batch().nonzeros, int))
     yield Call("Batch.to_csr", _method(_batch, "to_csr"), n_features=3)
-    yield Call("Batch.row_of", _method(_batch, "row_of"), k=0)
+    yield Call("Batch.row_of", _method(_batch, "row_of_nonzero"), k=0)
     yield Call("Batch[]", lambda: ((lambda rows: _batch()[rows]), None), rows=slice(1))
 
 
@@ -140,7 +140,7 @@ def _calls_of_rounds() -> Iterator[Call]:
 
     yield Call("rounds.plan", _own(bayou.rounds.plan), rows=100, shards=2, base=10, least=5)
     yield Call("rounds.learn_shard", _own(bayou.rounds.learn_shard), base=base, batches=[_batch()], weight=2.0, task=1)
-    yield Call("rounds.learn_part", _own(bayou.rounds.learn_part), learner=_learner(), batch=_batch(), weight=2.0)
+    yield Call("rounds.learn_part", _own(bayou.rounds.learn_mergeable), learner=_learner(), batch=_batch(), weight=2.0)
     yield Call("rounds.gain", _own(bayou.rounds.gain), learner=_learner(), base=base, task=1)
     yield Call("rounds.add", _own(bayou.rounds.add), gains=[gain])
     yield Call("rounds.apply", on_base(bayou.rounds.apply), summed=summed, weight=2.0)
@@ -174,7 +174,8 @@ def _calls_of_learners() -> Iterator[Call]:
     yield Call("Bank.recombine", _method(lambda: _learner("bank"), "recombine"), batches=[_batch()])
     yield from _calls_of_rounds()
     yield Call("load", _own(bayou.load), path="m.bayou")
-    for method, argument in (("interval", "level"), ("log_interval", "level"), ("of_full_stream", "negative_rate")):
+    correction = "with_sampling_correction", "negative_rate"
+    for method, argument in (("interval", "level"), ("log_interval", "level"), correction):
         yield Call(f"Prediction.{method}", _method(lambda: _learner().predict(_batch()), method), **{argument: 0.5})
     yield Call("Weights.interval", _method(lambda: _learner().weights_at([0]), "interval"), level=0.9)
 

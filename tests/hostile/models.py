@@ -18,8 +18,8 @@ import numpy as np
 import bayou
 from bayou import Batch
 from bayou.core import model_file, registry
-from bayou.core.extras import Counters, Extras, Rounds, Unfinished
-from bayou.core.file_fingerprints import FileMark
+from bayou.core.extras import Counters, Extras, ResumePoint, RoundProgress
+from bayou.core.file_fingerprints import FileFingerprint
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.recipe import Column, Recipe
 from tests.hostile.counts import Counts, rounds
@@ -52,8 +52,10 @@ def _extras() -> Extras:
     extras.names.add(NewNames(np.uint32([3, 7]), spans, text, text, b"^"))
     extras.numbering.add(np.uint64([11, 12]))
     extras.counters = Counters(examples=9, nonzeros=18, skipped=1, weight=10.0, loss=5.5, runs=2)
-    extras.unfinished = Unfinished([FileMark("/a"), FileMark("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1)
-    extras.rounds = Rounds({"data": "abc", "shards": 3}, (0.5, 0.4), 12, batch=7)
+    extras.unfinished = ResumePoint(
+        [FileFingerprint("/a"), FileFingerprint("/b")], passed=1, passes=3, rows=7, skipped=1, holdout=0.1
+    )
+    extras.rounds = RoundProgress({"data": "abc", "shards": 3}, (0.5, 0.4), 12, batch=7)
     return extras
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayou.kernels.allocate import LINE, aligned, empty, zeros
+from bayou.kernels.allocate import LINE, aligned_zeros_1d, empty, zeros
 from bayou.kernels.compiling import kernel
 
 
@@ -28,7 +28,7 @@ def test_as_numpy_s(dtype):
 
 @kernel
 def made_aligned(n, like):
-    return aligned(n, like.dtype)
+    return aligned_zeros_1d(n, like.dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -17,7 +17,7 @@ from numba.core import event
 
 import bayou
 from bayou.kernels import cache, compiling
-from bayou.kernels.compiling import Part, kernel
+from bayou.kernels.compiling import InnerKernel, kernel
 
 SOURCES = Path(bayou.__file__).parents[1]
 # Calls a kernel that calls another file's, and says what it gave and what was compiled for it.
@@ -72,7 +72,10 @@ def test_what_a_kernel_calls_becomes_part_of_it():
     with event.install_recorder("numba:compile") as compiled:
         assert summed(np.array([1.0, 2.0])) == 5.0
     who = [e.data["dispatcher"] for _, e in compiled.buffer if e.is_start]
-    assert [type(each) for each in who if each.__name__ == "squared"] in ([], [Part])  # nothing, if it was in a file
+    assert [type(each) for each in who if each.__name__ == "squared"] in (
+        [],
+        [InnerKernel],
+    )  # nothing, if it was in a file
     assert squared(3) == 9  # and Python can call it all the same
     assert not squared.part.overloads or squared.part.overloads.keys() != squared.overloads.keys()
 
@@ -256,7 +259,7 @@ def test_of_folders_for_other_sources_the_latest_stay(tmp_path):
         (tmp_path / f"{number:016x}").mkdir()
         os.utime(tmp_path / f"{number:016x}", (number, number))
     (tmp_path / "another's").mkdir()
-    cache._clear_others(tmp_path / f"{11:016x}")
+    cache._remove_old_caches(tmp_path / f"{11:016x}")
     left = sorted(int(folder.name, 16) for folder in tmp_path.iterdir() if folder.name != "another's")
     assert left == list(range(11 - cache.OTHERS_KEPT, 12))
     assert (tmp_path / "another's").exists()

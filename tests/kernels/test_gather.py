@@ -67,7 +67,9 @@ def _sums(table, indices, out):
 
 @njit
 def _add(table, indices, half, steps, third, most, count):
-    gather.add_to_half(table, indices, 2, half, vector.load(steps[0], 0), vector.load(steps[1], 0), third, most, count)
+    gather.scatter_add_half(
+        table, indices, 2, half, vector.load(steps[0], 0), vector.load(steps[1], 0), third, most, count
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -10,12 +10,19 @@ import pytest
 import bayou
 from bayou import Batch
 from bayou.kernels import huge_pages
-from bayou.kernels.huge_pages import DENSE, PATIENCE, REACH, SMALL, Pages, aligned_zeros
+from bayou.kernels.huge_pages import (
+    HUGE_PAGE_DENSITY,
+    MIN_ADVISED_BYTES,
+    PATIENCE,
+    SMALL_PAGE_BYTES,
+    HugePageAdvisor,
+    aligned_zeros,
+)
 from bayou.learners import Bank, Marginal
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (5, 2), (REACH // 64 + 1, 16)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (5, 2), (MIN_ADVISED_BYTES // 64 + 1, 16)])
 def test_zeros_begin_with_a_cache_line(rows, columns, dtype):
     found = aligned_zeros(rows, columns, dtype)
     assert (found.shape, found.dtype, found.any(), found.flags.c_contiguous) == ((rows, columns), dtype, False, True)
@@ -40,29 +47,31 @@ def asked(monkeypatch):
     return told
 
 
-SIZE = 4 * REACH // SMALL  # rows of a page each
+SIZE = 4 * MIN_ADVISED_BYTES // SMALL_PAGE_BYTES  # rows of a page each
 
 
 def test_huge_pages_are_asked_for_once_rows_touch_enough_of_the_small_ones(asked):
-    held = Pages([np.zeros((SIZE, SMALL), np.uint8), np.zeros((SIZE, 1), np.uint8)])  # the second is small anyway
-    few = np.arange(SIZE // DENSE, dtype=np.uint32)
-    held.touch(few)
-    held.touch(few)  # no more than before
-    assert (asked, held.undecided) == ([], True)
-    held.touch(few + 1)
-    assert (asked, held.undecided) == ([(SIZE, "MADV_HUGEPAGE")], False)
+    held = HugePageAdvisor(
+        [np.zeros((SIZE, SMALL_PAGE_BYTES), np.uint8), np.zeros((SIZE, 1), np.uint8)]
+    )  # the second is small anyway
+    few = np.arange(SIZE // HUGE_PAGE_DENSITY, dtype=np.uint32)
+    held.note_touched(few)
+    held.note_touched(few)  # no more than before
+    assert (asked, held.is_undecided) == ([], True)
+    held.note_touched(few + 1)
+    assert (asked, held.is_undecided) == ([(SIZE, "MADV_HUGEPAGE")], False)
 
 
 def test_a_stream_that_stays_sparse_is_not_looked_at_for_ever(asked):
-    held = Pages([np.zeros((SIZE, SMALL), np.uint8)])
+    held = HugePageAdvisor([np.zeros((SIZE, SMALL_PAGE_BYTES), np.uint8)])
     for _ in range(PATIENCE):
-        assert held.undecided
-        held.touch(np.zeros(SIZE, np.uint32))
-    assert (asked, held.undecided) == ([], False)
+        assert held.is_undecided
+        held.note_touched(np.zeros(SIZE, np.uint32))
+    assert (asked, held.is_undecided) == ([], False)
 
 
 def test_learning_and_loading_tell_which_rows_they_touch(asked, tmp_path):
-    n = 2 * REACH // 8
+    n = 2 * MIN_ADVISED_BYTES // 8
     rows = Batch.from_arrays([0, n // 512], np.arange(0, n, 512), np.ones(n // 512), [1])
     learner = Marginal(n)
     assert [advice for _, advice in asked] == ["MADV_NOHUGEPAGE"]
@@ -79,7 +88,7 @@ def test_learning_and_loading_tell_which_rows_they_touch(asked, tmp_path):
 def test_a_few_rows_do_not_take_a_whole_table():
     def resident() -> int:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * SMALL
+            return int(file.read().split()[1]) * SMALL_PAGE_BYTES
 
     features = np.random.default_rng(0).integers(0, 2**24, (100, 10))
     rows = Batch.from_rows([dict.fromkeys(row, 1.0) for row in features.tolist()], [1] * 100)
@@ -94,13 +103,17 @@ def test_huge_pages_that_rows_are_about_to_touch_are_in_memory_soon(monkeypatch)
     asked = []
     monkeypatch.setattr(huge_pages, "_madvise", lambda start, end, advice: asked.append((start, end, advice)))
     monkeypatch.setattr(huge_pages.threading, "Thread", lambda target, args, daemon: _AtOnce(target, args))
-    wide, narrow = aligned_zeros(SIZE, SMALL, "uint8"), aligned_zeros(SIZE, SMALL // 2, "uint8")
-    held, start = Pages([narrow, wide]), wide.ctypes.data
+    wide, narrow = aligned_zeros(SIZE, SMALL_PAGE_BYTES, "uint8"), aligned_zeros(SIZE, SMALL_PAGE_BYTES // 2, "uint8")
+    held, start = HugePageAdvisor([narrow, wide]), wide.ctypes.data
     asked.clear()
-    held.touch(np.arange(SIZE // DENSE + 1, dtype=np.uint32))  # in the first eighth of the table
+    held.note_touched(np.arange(SIZE // HUGE_PAGE_DENSITY + 1, dtype=np.uint32))  # in the first eighth of the table
     filled = [(first, last) for first, last, advice in asked if advice == huge_pages._POPULATE_WRITE]
     assert filled[0][0] == start
-    assert start + SIZE // DENSE * SMALL < filled[-1][1] <= start + SIZE // DENSE * SMALL + 2 * huge_pages.HUGE
+    assert (
+        start + SIZE // HUGE_PAGE_DENSITY * SMALL_PAGE_BYTES
+        < filled[-1][1]
+        <= start + SIZE // HUGE_PAGE_DENSITY * SMALL_PAGE_BYTES + 2 * huge_pages.HUGE_PAGE_BYTES
+    )
     assert all(last == following for (_, last), (following, _) in itertools.pairwise(filled))
 
 

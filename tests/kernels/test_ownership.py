@@ -207,7 +207,7 @@ def test_folders_of_others_are_not_cleared_away(tmp_path):
         os.utime(tmp_path / f"{number:016x}", (number, number))
     for number in range(3):
         shutil.chown(tmp_path / f"{number:016x}", "nobody")
-    cache._clear_others(tmp_path / f"{11:016x}")
+    cache._remove_old_caches(tmp_path / f"{11:016x}")
     left = sorted(int(folder.name, 16) for folder in tmp_path.iterdir())
     assert left == [0, 1, 2, *range(11 - cache.OTHERS_KEPT, 12)]
 

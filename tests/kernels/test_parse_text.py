@@ -9,13 +9,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numba import njit
 
-from bayou.kernels.parse_text import PADDING, address_of, digits, number, short_decimal, short_number, where_byte
+from bayou.kernels.parse_text import (
+    PADDING,
+    address_of,
+    digits,
+    match_byte_mask,
+    parse_number,
+    short_decimal,
+    short_number,
+)
 
 
 @njit
 def _number(data):
     start = address_of(data)
-    value, behind = number(start)
+    value, behind = parse_number(start)
     return value, behind - start
 
 
@@ -94,7 +102,7 @@ def test_finding_bytes_in_a_word(word: bytes, byte: int) -> None:
         found = int(found)
         return ((found & -found).bit_length() - 1) // 8 if found else 8
 
-    assert first(where_byte(value, byte)) == next((k for k, b in enumerate(word) if b == byte), 8)
+    assert first(match_byte_mask(value, byte)) == next((k for k, b in enumerate(word) if b == byte), 8)
 
 
 @njit

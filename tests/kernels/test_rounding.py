@@ -10,7 +10,7 @@ from tests.kernels.lanes import both
 
 @njit
 def add(values, steps, ids, count):
-    vector.store(values, 0, rounding.add_on_average(vector.load(values, 0), vector.load(steps, 0), ids, 0, count))
+    vector.store(values, 0, rounding.add_dithered(vector.load(values, 0), vector.load(steps, 0), ids, 0, count))
 
 
 @njit

@@ -47,7 +47,7 @@ def arithmetic(xs, ys, number, out):
     vector.store(out[6], 0, x * number)
     vector.store(out[7], 0, number - x)
     vector.store(out[8], 0, max(x, number))
-    vector.store(out[9], 0, vector.fill(x, number))
+    vector.store(out[9], 0, vector.broadcast(x, number))
 
 
 @both
@@ -78,7 +78,7 @@ def test_a_product_is_rounded_before_a_sum_takes_it_up(dtype):
 
 @njit
 def total(xs):
-    return vector.total(vector.load(xs, 0))
+    return vector.sum_lanes(vector.load(xs, 0))
 
 
 @both
@@ -99,17 +99,17 @@ def test_total_adds_in_one_fixed_order(dtype):
 
 @njit
 def totals(xs, start, stride, out):
-    vector.store(out, 0, vector.totals(xs, start, stride))
+    vector.store(out, 0, vector.sum_lanes_many(xs, start, stride))
 
 
 @njit
 def highest(xs):
-    return vector.highest(vector.load(xs, 0))
+    return vector.max_lane(vector.load(xs, 0))
 
 
 @njit
 def load_one(xs, place, out):
-    vector.store(out, 0, vector.load_one(xs, place))
+    vector.store(out, 0, vector.broadcast_load(xs, place))
 
 
 @both
@@ -169,12 +169,12 @@ def test_where_above_takes_the_other_at_equality_and_at_nan(dtype):
 
 @njit
 def replaced(xs, lane, value, out):
-    vector.store(out, 0, vector.put(vector.load(xs, 0), lane, value))
+    vector.store(out, 0, vector.replace_lane(vector.load(xs, 0), lane, value))
 
 
 @njit
 def picked(xs, lane):
-    return vector.pick(vector.load(xs, 0), lane)
+    return vector.extract_lane(vector.load(xs, 0), lane)
 
 
 @both
@@ -204,9 +204,9 @@ def test_load_and_store_start_anywhere(dtype):
 
 @njit
 def sixteen(xs, number, out):
-    x = vector.load_wide(xs, 1)
-    vector.store(out, 0, max(x * x + vector.fill(x, number), 2.0) / (x - number))
-    return vector.total(x)
+    x = vector.load_double_width(xs, 1)
+    vector.store(out, 0, max(x * x + vector.broadcast(x, number), 2.0) / (x - number))
+    return vector.sum_lanes(x)
 
 
 @both
@@ -219,7 +219,7 @@ def test_sixteen_at_a_time(dtype):
 
 @njit
 def turned(source, start, stride, target, at, step):
-    vector.turn(source, start, stride, target, at, step)
+    vector.transpose(source, start, stride, target, at, step)
 
 
 @both

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou import BadInput
-from bayou.core.batch import Row
+from bayou.core.batch import Example
 from tests.laws.cases import WIDTH, anew, bits, every, few, over, plain, same, streams, together
 
 
@@ -35,7 +35,8 @@ def test_a_row_alone_is_a_batch_of_one(case, batch):
     for i in range(len(batch)):
         part = anew(batch, slice(i, i + 1))
         values = part.values.astype(case.dtype)
-        row = Row(part.indices.copy(), values.copy(), part.nonzeros, part.largest, part.ones, part.max_index)
+        extent = part.nonzeros, part.max_abs_value, part.is_all_ones
+        row = Example(part.indices.copy(), values.copy(), *extent, part.max_index)
         alone = case.taught(part)
         alone = alone.with_labels(np.maximum(alone.labels, 0.0) if case.record.task == "binary" else alone.labels)
         values.flags.writeable = False  # as all of a batch
@@ -51,7 +52,7 @@ def test_a_row_alone_is_refused_as_in_a_batch(case):
     learner = case.new()
     learner.learn(case.stream(5))
     before, values = bits(learner), np.ones(1, case.dtype)
-    row = Row(np.array([WIDTH], np.uint32), values, 1, 1.0, True, WIDTH)
+    row = Example(np.array([WIDTH], np.uint32), values, 1, 1.0, True, WIDTH)
     with pytest.raises(BadInput, match="out of range"):
         learner.learn_row(row, True)
     far = row._replace(indices=np.array([0], np.uint32), values=values * 1e30, largest=1e30, max_index=0)
@@ -72,7 +73,7 @@ def test_a_batch_too_long_to_be_learned_at_once_is_cut_without_a_trace(case, mon
     batch = case.stream(26)
     whole, cut = case.new(), case.new()
     p = whole.learn(batch)
-    monkeypatch.setattr("bayou.core.learner.AT_ONCE", 7)
+    monkeypatch.setattr("bayou.core.learner.LEARN_CHUNK_ROWS", 7)
     assert (cut.learn(batch) == p).all()
     assert bits(whole, by_row=True) == bits(cut, by_row=True)
 

@@ -63,9 +63,9 @@ def test_indicators_are_learned_as_any_other_values_are(case):
         dict.fromkeys(rng.choice(WIDTH, size=rng.integers(0, WIDTH), replace=False).tolist(), 1.0) for _ in range(50)
     ]
     batch = Batch.from_rows(rows, labels=rng.integers(2, size=50))
-    assert batch.ones
+    assert batch.is_all_ones
     read = batch[:]
-    read.ones = False
+    read.is_all_ones = False
     quick, slow = case.new(), case.new()
     assert (quick.learn(batch) == slow.learn(read)).all()
     assert bits(quick) == bits(slow)
@@ -137,7 +137,7 @@ def test_empty_rows_teach_the_intercept_alone(case):
     if case.many:
         p = p[:, learner.labels == 1].ravel()
     after = bits(learner)[1]
-    assert all(after[name] == before[name] for name in learner._per_feature)
+    assert all(after[name] == before[name] for name in learner._per_feature_arrays)
     if case.record.linear:
         assert learner.mean.tobytes() == means.tobytes()
     if learner.parameters["intercept"]:

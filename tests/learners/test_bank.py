@@ -17,9 +17,9 @@ from bayou import BadInput, Batch, simulate
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import PRESETS, Bank, Lane, dropping, running
 from bayou.learners.bank.inspection import FINALS
-from bayou.learners.bank.lanes import ROWS, SCALED
+from bayou.learners.bank.lanes import HAS_LEARNED_SCALE, STREAM_ROWS
 from bayou.learners.bank.linearization import intercept_of, lane_weights, weights_of
-from bayou.learners.bank.row_scaling import SETTLED
+from bayou.learners.bank.row_scaling import UNIT_FIT_ROWS
 from bayou.learners.bank.updates import LEAST_ROOT
 from tests.reference.bank import BankReference, unit_of
 
@@ -207,7 +207,7 @@ def test_features_that_are_no_indicators_once_in_a_while_equal_the_reference(lan
     counted = bank._lanes.squares[:, 1] > 0
     assert 1 <= counted.sum() <= 5
     for one in (bank, copy.copy(bank), Bank(**bank.parameters).merge(bank)):
-        marked = np.unpackbits(one._lanes.marks, bitorder="little")[:WIDTH]
+        marked = np.unpackbits(one._lanes.tracked, bitorder="little")[:WIDTH]
         np.testing.assert_array_equal(marked > 0, counted)
 
 
@@ -275,19 +275,19 @@ def test_a_lane_none_of_whose_outputs_is_kept_rests(monkeypatch):
 def test_the_unit_of_the_stream_equals_the_reference_before_and_after_it_is_settled(early, late):
     lanes = [Lane(scale=True), Lane(2.0, normalise=True), Lane(rate=0.5)]
     rng = np.random.default_rng(0)
-    rows = SETTLED + 120
+    rows = UNIT_FIT_ROWS + 120
     parts = []
     for row in range(rows):
         features = rng.choice(12, rng.integers(0, 4), replace=False)
-        parts.append((features, rng.normal(size=len(features)) * (early if row < SETTLED // 2 else late)))
+        parts.append((features, rng.normal(size=len(features)) * (early if row < UNIT_FIT_ROWS // 2 else late)))
     X, y = table(parts), rng.choice([-1.0, 1.0], rows)
     weights = np.where(np.arange(rows) % 9 == 0, 0.0, 1.0)
     fast, slow = rivals(lanes=lanes)
     same(fast, slow, X, y, weights)
-    assert len(slow.log_lengths) < SETTLED  # empty rows, and rows that are not learned, do not count
-    more = rng.permutation(np.flatnonzero(np.diff(X.indptr)))[: SETTLED // 2]
+    assert len(slow.log_lengths) < UNIT_FIT_ROWS  # empty rows, and rows that are not learned, do not count
+    more = rng.permutation(np.flatnonzero(np.diff(X.indptr)))[: UNIT_FIT_ROWS // 2]
     same(fast, slow, X[more], y[more])
-    assert len(slow.log_lengths) == SETTLED == fast._lanes.stream[ROWS]
+    assert len(slow.log_lengths) == UNIT_FIT_ROWS == fast._lanes.stream[STREAM_ROWS]
 
 
 @pytest.mark.parametrize("sizes", [(-4, -3), (2, 3)])
@@ -295,7 +295,7 @@ def test_rows_of_nothing_but_1s_are_in_the_unit_of_the_stream_too(sizes):
     fast, slow = rivals()
     same(fast, slow, *examples(0, 30, sizes=sizes, indicators=0.0, lengths=(1, 7, 9)))
     X, y, _ = examples(1, 30, sizes=(0, 0), ones=30)
-    assert Batch.from_csr(X).ones
+    assert Batch.from_csr(X).is_all_ones
     same(fast, slow, X, y)
     assert unit_of(slow.log_lengths) != 1.0
 
@@ -337,7 +337,7 @@ def test_weights_are_in_the_units_of_the_features():
 
 def linear(learner: Bank, X, horizon: str) -> tuple[float, float]:
     """How the bank's scores go with the sum of its weights: their correlation, and the slope."""
-    combination = learner._later if horizon == "later" else learner._combination
+    combination = learner._later_combination if horizon == "later" else learner._combination
     weights = weights_of(learner._lanes, combination, np.arange(learner.n_features))[0]
     summed = X @ weights.astype(float) + intercept_of(learner._lanes, combination)[0]
     score = learner.predict(Batch.from_csr(X), horizon).mean
@@ -491,7 +491,7 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64():
     for learner in learners:
         learner._lanes.state[0, :LANES], learner._lanes.state[0, LANES:] = start, gained
         learner._lanes.state[0, 0] *= gained  # a lane that learns its prior keeps precision times mean
-        learner._lanes.scale[1] = 1e12 * (learner._lanes.settings[SCALED] > 0)  # scales are known and stay
+        learner._lanes.scale[1] = 1e12 * (learner._lanes.settings[HAS_LEARNED_SCALE] > 0)  # scales are known and stay
     X = sparse.csr_array(np.ones((rows, 1)))
     y = np.where(np.random.default_rng(0).random(rows) < 2 * rate, 1.0, -1.0)
     for learner in learners:
@@ -596,7 +596,7 @@ def test_narrowing_leaves_shares_to_the_outputs_that_stay(seed, monkeypatch):
     batch, learner = Batch.from_csr(X, y, weights), Bank(WIDTH, preset="wide", narrowing=True)
     for row in range(len(batch)):
         learner.learn(batch[row : row + 1])
-        assert learner._later.shares.sum() == pytest.approx(1.0)
+        assert learner._later_combination.shares.sum() == pytest.approx(1.0)
         assert np.isfinite(learner.predict(batch[:5], horizon="later").probability).all()
     assert all(np.isfinite(array).all() for array in learner._arrays().values())
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import bayou
 from bayou import Batch
 from bayou.core.errors import BadInput
-from bayou.core.threads import InTurn
+from bayou.core.threads import SerialExecutor
 from bayou.learners import Bank, Marginal
 from bayou.learners.bank import Lane
 from bayou.learners.bank.combination import reset_shares
@@ -22,7 +22,12 @@ from tests.reference.bank_later import LaterReference, learn_both, predict_later
 
 LANES = {
     "slim": None,
-    "own": [Lane(0.5, scale=True), Lane(4.0, temper=(0.3, 0.1), second=0.3), Lane(1.0, memory=0.1), Lane(rate=0.5)],
+    "own": [
+        Lane(0.5, scale=True),
+        Lane(4.0, temper=(0.3, 0.1), second=0.3),
+        Lane(1.0, memory=0.1),
+        Lane(rate=0.5),
+    ],
     "memory alone": [Lane(1.0, memory=0.1), Lane(10.0, memory=0.01)],
 }
 
@@ -89,7 +94,7 @@ def test_rows_one_by_one_tell_nothing_of_later_ones():
     bank = Bank(20)
     for row in range(50):
         bank.learn(Batch.from_csr(X[row], y[row : row + 1]))
-    assert bank.looks_later
+    assert bank.supports_later
     assert bank.later_loss() is None
 
 
@@ -150,8 +155,8 @@ def test_variances_stay_those_of_gaussian_lanes_where_adagrad_is_far_ahead():
     later = LaterReference(reference)
     learn_both(reference, later, X, y, np.ones(len(y)), lambda t: True)
     adagrad = [bank._outputs[o][0] == 3 for o in np.flatnonzero(bank._static)]
-    bank._later.losses[0][bank._later.slots] += np.where(adagrad, 0.0, 800.0)
-    reset_shares(bank._later)
+    bank._later_combination.losses[0][bank._later_combination.slots] += np.where(adagrad, 0.0, 800.0)
+    reset_shares(bank._later_combination)
     later.log_evidence -= np.where(adagrad, 0.0, 800.0)
     np.testing.assert_allclose(bank.variance, later.weights()[1][:-1], rtol=1e-9)
     assert bank.variance.min() > 1e-9
@@ -199,13 +204,13 @@ def test_a_model_that_never_learned_it_answers_for_the_next_row():
     bank = Bank(20)
     bank.learn(Batch.from_csr(X, y, weights), combine=False)
     rows = Batch.from_csr(X)
-    assert (bank.looks_later, bank.later_loss()) == (False, None)
+    assert (bank.supports_later, bank.later_loss()) == (False, None)
     with pytest.warns(UserWarning, match="train it anew"):
         said = bank.predict(rows, horizon="later").probability
     assert np.array_equal(said, bank.predict(rows).probability)
     np.testing.assert_array_equal(bank.mean, weights_of(bank._lanes, bank._combination, np.arange(20))[0])
     bank.learn(Batch.from_csr(sp.vstack([X] * 4), np.tile(y, 4), np.tile(weights, 4)))
-    assert bank.looks_later
+    assert bank.supports_later
 
 
 def test_a_second_pass_tells_nothing_of_rows_never_seen():
@@ -235,7 +240,7 @@ def test_merging_averages_evidence_and_adds_what_to_expect():
     np.testing.assert_allclose(merged._later.losses[0][slots], mean)
     shares = np.exp(mean.min() - mean)
     np.testing.assert_allclose(merged._later.shares[slots], shares / shares.sum())
-    assert merged.looks_later
+    assert merged.supports_later
     expected = merged.later_loss()
     sides = sorted(half.later_loss().learned for half in halves)
     assert sides[0] <= expected.learned <= sides[1]
@@ -249,10 +254,10 @@ def test_narrowing_drops_its_outputs_too():
     X, y, _ = stream(rows=5000, seed=7, ones=True)
     bank = Bank(20, preset="wide", narrowing=True)
     bank.learn(Batch.from_csr(X, y))
-    kept = bank._combination.kept[bank._combination.slots][bank._static]
+    kept = bank._combination.is_kept[bank._combination.slots][bank._static]
     assert 0 < kept.sum() < kept.size
-    assert np.array_equal(bank._later.kept[bank._later.slots], kept)
-    assert np.array_equal(bank._later.shares[bank._later.slots] > 0, kept > 0)
+    assert np.array_equal(bank._later_combination.is_kept[bank._later_combination.slots], kept)
+    assert np.array_equal(bank._later_combination.shares[bank._later_combination.slots] > 0, kept > 0)
     assert np.isfinite(bank.predict(Batch.from_csr(X), horizon="later").probability).all()
 
 
@@ -274,11 +279,13 @@ def test_what_is_left_behind_the_lanes_changes_no_bit(more):
     cuts = [0, 1, 700, 2500, 2501, 5100, 14900, 16000]  # more than AT_ONCE among them
     plain, ahead = Bank(20, **more), Bank(20, **more)
     told = []
-    with InTurn("test", most=2) as turn:
+    with SerialExecutor("test", max_pending=2) as turn:
         for start, stop in itertools.pairwise(cuts):
             part = batch[start:stop]
             said, expected = ahead.observe(part, behind=turn), plain.observe(part)
-            turn.do(lambda said=said, expected=expected: told.append(np.array_equal(said.expected, expected.expected)))
+            turn.submit(
+                lambda said=said, expected=expected: told.append(np.array_equal(said.expected, expected.expected))
+            )
             if start == 2501:
                 assert np.array_equal(ahead.predict(batch).probability, plain.predict(batch).probability)
     assert told == [True] * 7

@@ -31,7 +31,7 @@ def some_rows(seed: int, n: int, sizes=(-1.0, 1.0), lengths=(0, 1, 3, 8, 9, 20),
 
 def run(kernel, into, batch, column, width=3, dtype="float64"):
     said = np.full((len(batch), 2, width), np.nan, dtype)
-    arrays = batch.indptr, batch.indices, batch.values, batch.groups, batch.longest
+    arrays = batch.indptr, batch.indices, batch.values, batch.groups, batch.max_row_length
     kernel(*arrays, batch.labels.astype(dtype), batch.weights.astype(dtype), into, 0, len(batch), 0, column, said)
     return said
 
@@ -58,7 +58,7 @@ def test_crosses_answer_to_the_reference(sizes, intercept):
     np.testing.assert_allclose(said[:, :, 1], answers(reference, batch), rtol=1e-9, atol=1e-12)
     # Every weight, and the features that it is of.
     for names, mean in reference.mean.items():
-        place = crosses.places_of(np.array(names[:1]), np.array(names[1:] or (-1,)), lane.bits)[0]
+        place = crosses.weight_indices(np.array(names[:1]), np.array(names[1:] or (-1,)), lane.bits)[0]
         np.testing.assert_allclose(lane.weights[place], [mean, reference.gained[names]], rtol=1e-8, atol=1e-13)
         kept = [k - 1 for k in lane.features[place].tolist() if k]
         assert sorted(kept) == list(names)
@@ -177,7 +177,7 @@ def test_only_pairs_that_were_asked_for_are_crossed():
 @pytest.mark.parametrize("noise", [0.1, 0.5])
 def test_auto_drops_lanes_that_do_not_pay(noise, monkeypatch):
     """Where labels are noise no lane of pairs is left; where pairs matter the crosses stay. Saved and loaded so."""
-    monkeypatch.setattr(pairs, "FIRST_LOOK", 1024)
+    monkeypatch.setattr(pairs, "FIRST_CHECK_EXAMPLE", 1024)
     bank, batch = Bank(16, pairs="auto"), xor(3, 3000, noise)
     split = Bank(16, pairs="auto")
     bank.learn(batch)
@@ -194,7 +194,7 @@ def test_rounds_make_one_bank_of_shards_with_pairs():
     batch, later, held = xor(5, 8000), xor(6, 2000), xor(7, 2000)
     whole, base = Bank(16, pairs="factors"), Bank(16, pairs="factors")
     whole.learn(batch)
-    rounds.learn_part(base, batch[:2000])
+    rounds.learn_mergeable(base, batch[:2000])
     gains = [rounds.learn_shard(base, [batch[2000 + 2000 * k : 4000 + 2000 * k]], 3.0, k) for k in range(3)]
     rounds.apply(base, rounds.add(gains), 3.0)
     base.recombine([held])

@@ -9,11 +9,11 @@ from scipy.special import expit
 
 import bayou
 from bayou import BadInput, Batch, rounds
-from bayou.core.incremental_snapshot import GradualCopy
+from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.learners import Classes
 from bayou.learners.bank import PRESETS, Bank, Lane
 from bayou.learners.bank.linearization import lane_weights
-from bayou.learners.bank.priors import FOLD
+from bayou.learners.bank.priors import FADE_REBASE_THRESHOLD
 from tests.learners.test_bank import STREAMS, WIDTH, examples, near, same_inside
 from tests.reference.bank import BankReference
 
@@ -133,10 +133,10 @@ def test_all_of_a_large_table_takes_up_its_factor():
     state = bank._lanes.state
     state[:] = np.random.default_rng(3).random(state.shape, np.float32)
     before, gained = state.copy(), state.shape[1] // 2 + 1  # where the second lane's precisions stand
-    bank._lanes.fade[0, 1] = FOLD / 2
+    bank._lanes.fade[0, 1] = FADE_REBASE_THRESHOLD / 2
     bank._groups.rebase_fade()
     assert bank._lanes.fade[:, :2].tolist() == [[1.0, 0.5], [0.0, 1.0]]
-    before[:, gained] *= FOLD
+    before[:, gained] *= FADE_REBASE_THRESHOLD
     np.testing.assert_array_equal(state, before)
 
 
@@ -163,16 +163,16 @@ def test_a_gradual_copy_is_whole_where_factors_are_taken_up_meanwhile():
     y = rng.integers(0, 2, 3000)
     bank = Bank(width, lanes=[Lane(1.0, fading=0.02), Lane(rate=0.5)])
     bank.learn(Batch.from_csr(X[:1000], y[:1000]))
-    expected, copied = copy.copy(bank), GradualCopy(bank)
+    expected, copied = copy.copy(bank), IncrementalSnapshot(bank)
     for start in range(1000, 3000, 200):
-        copied.step()
+        copied.copy_some()
         batch = Batch.from_csr(X[start : start + 200], y[start : start + 200])
-        copied.before(batch)
+        copied.before_learn(batch)
         bank.learn(batch)
-    while not copied.step():
+    while not copied.copy_some():
         pass
     assert bank._lanes.fade[1, 0] > expected._lanes.fade[1, 0]
-    found = copied.learner()
+    found = copied.to_learner()
     np.testing.assert_array_equal(found._lanes.state, expected._lanes.state)
     assert bank.rewrites(10**6)
     assert not Bank(3, lanes=[Lane()]).rewrites(10**6)
@@ -185,10 +185,10 @@ def test_a_shard_alone_is_learning_on_also_beyond_where_factors_are_taken_up():
     batch, width = stream(900)
     lanes = [LANES[0], Lane(1.0, fading=0.05), Lane(rate=0.5)]
     base = Bank(width, lanes=lanes, dtype="float64")
-    rounds.learn_part(base, batch[:100])
+    rounds.learn_mergeable(base, batch[:100])
     on = copy.copy(base)
-    rounds.learn_part(on, batch[100:])
-    assert on._lanes.fade[0, 1] < FOLD
+    rounds.learn_mergeable(on, batch[100:])
+    assert on._lanes.fade[0, 1] < FADE_REBASE_THRESHOLD
     rounds.apply(base, rounds.add([rounds.learn_shard(base, [batch[100:]], 1.0)]), 1.0)
     np.testing.assert_allclose(base.predict(batch).mean, on.predict(batch).mean, atol=1e-4)
     np.testing.assert_array_equal(base._lanes.groups, on._lanes.groups)
@@ -199,11 +199,11 @@ def test_a_shard_alone_is_learning_on_also_beyond_where_factors_are_taken_up():
 def test_shards_find_groups_and_priors_that_their_base_did_not_know():
     batch, width = stream(8000)
     base = Bank(width)
-    rounds.learn_part(base, batch[:1])
+    rounds.learn_mergeable(base, batch[:1])
     shards = [rounds.learn_shard(base, [batch.take(np.arange(1 + k, 8000, 4))], 4.0, k) for k in range(4)]
     rounds.apply(base, rounds.add(shards), 4.0)
     alone = Bank(width)
-    rounds.learn_part(alone, batch)
+    rounds.learn_mergeable(alone, batch)
     np.testing.assert_array_equal(base._lanes.groups, alone._lanes.groups)
     for one, other in zip(base.priors(), alone.priors(), strict=True):
         assert one.sd == pytest.approx(other.sd, rel=0.5)

@@ -10,13 +10,13 @@ import bayou
 from bayou import BadInput, BadModel, Batch, NoPosterior, WrongTask
 from bayou.core import threads
 from bayou.core.extras import Extras
-from bayou.evaluate.later import Ahead
+from bayou.evaluate.later import LaterEvaluator
 from bayou.learners import Bank, Classes, Marginal
 from bayou.learners.classes import learner as module
 from bayou.learners.classes import members
-from bayou.learners.classes.new_classes import extended, extends
+from bayou.learners.classes.new_classes import can_extend, extend
 from bayou.learners.classes.parallel import StackedRows, StackRunner
-from bayou.learners.classes.stack_inputs import StackInputs, StackState, new_heard, new_said, new_stack
+from bayou.learners.classes.stack_inputs import StackInputs, StackState, new_stack, new_stack_inputs, new_stack_outputs
 from tests.laws.cases import bits
 from tests.reference.classes import SharedStack, inputs
 
@@ -31,7 +31,7 @@ def stream(rows: int, n_classes: int = 4, width: int = 30, seed: int = 0) -> Bat
 
 
 def loss(prediction, labels) -> float:
-    return -float(np.log(prediction.chance_of(labels)).mean())
+    return -float(np.log(prediction.label_probability(labels)).mean())
 
 
 # --- the kernels ----------------------------------------------------------------------------------------------------
@@ -47,8 +47,8 @@ def told(rng: np.random.Generator, rows: int, n_classes: int, outputs: int, size
 
 def heard_of(into: StackState, said: np.ndarray, log_odds: np.ndarray, spread: np.ndarray) -> StackInputs:
     n_classes, rows, _, outputs = said.shape
-    heard = new_heard(into, rows, n_classes, outputs, np.arange(outputs), spread)
-    heard.lanes[:], heard.log_odds[:] = said, log_odds
+    heard = new_stack_inputs(into, rows, n_classes, outputs, np.arange(outputs), spread)
+    heard.lane_outputs[:], heard.log_odds[:] = said, log_odds
     return heard
 
 
@@ -63,7 +63,7 @@ def test_kernels_answer_as_the_reference_does(n_classes, outputs, size):
     labels[labels < 0] = n_classes + 3  # a class that is not known
     weights = rng.choice([0.0, 0.2, 1.0, 1.0, 2.5, 40.0], rows)
     into = new_stack(outputs, n_classes, has_offsets=True)
-    heard, got = heard_of(into, said, log_odds, spread), new_said(2, rows, n_classes)
+    heard, got = heard_of(into, said, log_odds, spread), new_stack_outputs(2, rows, n_classes)
     StackRunner(into, False).run(StackedRows(heard, labels, weights, got), n_classes, 0, 0, rows)
     z = said[:, :, 0] / np.sqrt(1 + spread * said[:, :, 1].astype(float))
     z, log_odds = np.clip(z, -30, 30).transpose(1, 2, 0), np.clip(log_odds, -30, 30).T
@@ -82,8 +82,8 @@ def test_kernels_answer_as_the_reference_does(n_classes, outputs, size):
         np.testing.assert_allclose(into.offsets[j, 0], stacker.b, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(into.shares, reference.shares, rtol=1e-6)
     _, base, F = inputs(z[3], log_odds[3])
-    np.testing.assert_allclose(heard.lines[3, :, : outputs + 2], F, atol=1e-10)
-    np.testing.assert_allclose(heard.lines[3, :, -1], base, rtol=1e-10)
+    np.testing.assert_allclose(heard.inputs[3, :, : outputs + 2], F, atol=1e-10)
+    np.testing.assert_allclose(heard.inputs[3, :, -1], base, rtol=1e-10)
 
 
 def test_nothing_becomes_non_finite_of_nasty_outputs():
@@ -94,7 +94,7 @@ def test_nothing_becomes_non_finite_of_nasty_outputs():
     log_odds[:, ::5] = rng.choice([0.0, 1e9, -1e9], log_odds[:, ::5].shape)
     into = new_stack(9, n_classes, has_offsets=True)
     heard = heard_of(into, said, log_odds, np.full(9, 0.4, np.float32))
-    got = new_said(2, rows, n_classes)
+    got = new_stack_outputs(2, rows, n_classes)
     rows_ = StackedRows(heard, rng.integers(0, 6, rows), rng.choice([1.0, 1e6], rows), got)
     StackRunner(into, False).run(rows_, n_classes, 0, 0, rows)
     assert all(np.isfinite(array).all() for array in (*got, *into[:-1]))
@@ -132,7 +132,7 @@ def test_few_lines_at_a_time_change_nothing_but_what_depends_on_it(monkeypatch):
     batch = stream(700)
     whole, cut = Classes(n_features=30), Classes(n_features=30)
     p = whole.learn(batch)
-    monkeypatch.setattr(module, "LINES", 8 * 16 * 4 * 90)
+    monkeypatch.setattr(module, "MAX_STACK_BYTES", 8 * 16 * 4 * 90)
     assert cut.learn(batch).tobytes() == p.tobytes()
     assert bits(cut, by_row=True) == bits(whole, by_row=True)
 
@@ -140,7 +140,7 @@ def test_few_lines_at_a_time_change_nothing_but_what_depends_on_it(monkeypatch):
 def test_an_error_in_a_thread_is_raised_once_all_are_done():
     done = []
     with pytest.raises(ZeroDivisionError):
-        threads.all_done([lambda: 1 / 0, lambda: done.append(1)], apart=True)
+        threads.run_all([lambda: 1 / 0, lambda: done.append(1)], parallel=True)
     assert done == [1]
 
 
@@ -149,9 +149,9 @@ def test_threads_that_wait_for_threads_do_the_work_themselves():
     done = []
 
     def task() -> None:
-        threads.all_done([lambda: done.append(1)] * 3, apart=True)
+        threads.run_all([lambda: done.append(1)] * 3, parallel=True)
 
-    threads.all_done([task] * 20, apart=True)
+    threads.run_all([task] * 20, parallel=True)
     assert len(done) == 60
 
 
@@ -166,9 +166,9 @@ def test_classes_join_at_their_first_row():
     for column, row in enumerate(first):
         assert not said.probability[: row + 1, column].any()
         assert (said.probability[row + 1 :, column] > 0).all()
-        assert said.chance_of(batch.labels)[row] == 1 / (row + 1)
+        assert said.label_probability(batch.labels)[row] == 1 / (row + 1)
     np.testing.assert_allclose(said.probability[1:].sum(axis=1), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(said.unseen, 1 / np.arange(1, len(batch) + 1))
+    np.testing.assert_allclose(said.unseen_probability, 1 / np.arange(1, len(batch) + 1))
     assert [one.examples for one in learner.learners] == [len(batch) - row for row in first]
     after = slice(800, None)
     known = Classes(n_features=30, classes=4).observe(batch)
@@ -188,7 +188,7 @@ def test_no_more_classes_than_there_may_be():
         with pytest.raises(BadInput, match=said):
             learner.learn(Batch.from_rows([{0: 1.0}] * len(bad), labels=bad))
     assert bits(learner) == before
-    assert learner.predict(Batch.from_rows([{}])).unseen == [0.0]
+    assert learner.predict(Batch.from_rows([{}])).unseen_probability == [0.0]
     assert learner.labels.tolist() == [4.0, 2.0, 9.0]
 
 
@@ -231,9 +231,9 @@ def test_scores_give_the_probabilities_back():
         np.testing.assert_allclose(p, said.probability, rtol=1e-9)
         low, high = said.interval(0.9)
         assert ((low <= p * (1 + 1e-9)) & (p <= high * (1 + 1e-9)) & (low < high)).all()
-        assert said.of_full_stream(1.0).of_data_as_learned() is said
+        assert said.with_sampling_correction(1.0).without_sampling_correction() is said
         with pytest.raises(BadInput, match="none is the negative one"):
-            said.of_full_stream(0.5)
+            said.with_sampling_correction(0.5)
 
 
 def test_passes_after_the_first_teach_the_stack_nothing():
@@ -365,7 +365,7 @@ def test_before_the_first_class_there_is_nothing_to_say():
     learner = Classes(n_features=30, learner="marginal")
     said = learner.predict(stream(3))
     assert said.probability.shape == said.mean.shape == said.interval(0.9)[0].shape == (3, 0)
-    assert said.unseen.tolist() == [1.0] * 3
+    assert said.unseen_probability.tolist() == [1.0] * 3
     assert learner.sample(stream(3), 2).shape == (2, 3, 0)
     assert learner.mean.shape == (0, 30)
     with pytest.raises(BadInput, match="no class is known yet"):
@@ -400,7 +400,7 @@ def test_later_rows_are_predicted_by_a_stack_that_learned_ahead():
     batch = stream(4000)
     learner = Classes(n_features=30, classes=4, max_classes=4)
     learner.learn(batch)
-    assert learner.looks_later
+    assert learner.supports_later
     assert learner._delayed.progress[0] > 3900
     rows = stream(2000, seed=7)
     now, later = (loss(learner.predict(rows, horizon), rows.labels) for horizon in ("next", "later"))
@@ -412,7 +412,7 @@ def test_later_rows_are_predicted_by_a_stack_that_learned_ahead():
     one_by_one = Classes(n_features=30, classes=4, max_classes=4)
     for k in range(300):
         one_by_one.learn(batch[k : k + 1])
-    assert one_by_one.looks_later
+    assert one_by_one.supports_later
     np.testing.assert_allclose(one_by_one.predict(rows, "later").probability.sum(axis=1), 1.0, rtol=1e-9)
 
 
@@ -422,16 +422,16 @@ def test_a_learner_of_two_classes_can_have_more(kind):
     learner, opposite = kind(n_features=30), kind(n_features=30)
     learner.learn(batch)
     opposite.learn(batch.with_labels(1 - batch.labels))
-    many = extended(learner)
+    many = extend(learner)
     assert many.labels.tolist() == [0.0, 1.0]
     np.testing.assert_allclose(many.learners[0].mean, opposite.mean, atol=1e-5)
     np.testing.assert_allclose(many.learners[0].intercept, opposite.intercept, rtol=1e-5, atol=1e-6)
     rows = stream(50, n_classes=2, seed=2)
     np.testing.assert_allclose(many.predict(rows).probability[:, 1], learner.predict(rows).probability, atol=1e-4)
     many.learn(Batch.from_rows([{0: 1.0}], labels=[5]))
-    assert extended(many) is many
+    assert extend(many) is many
     assert many.examples == 401
-    assert not extends(Marginal(n_features=3, prior_mean=1.0))
+    assert not can_extend(Marginal(n_features=3, prior_mean=1.0))
 
 
 # --- looking inside -------------------------------------------------------------------------------------------------
@@ -441,7 +441,7 @@ def test_what_later_rows_will_cost_is_what_asking_ahead_shows():
     """Labels that come in runs: the live answer follows them, which no model can that has stopped learning."""
     rng = np.random.default_rng(0)
     batch = Batch.from_csr((rng.random((4000, 5)) < 0.5).astype(float), np.arange(4000) // 40 % 3)
-    asked, ahead = Classes(n_features=5), Ahead()
+    asked, ahead = Classes(n_features=5), LaterEvaluator()
     for block, kept in ahead.blocks(batch):
         later = asked.predict(block.take(kept), "later")
         ahead.add(block, kept, later, asked.observe(block))
@@ -479,11 +479,11 @@ def test_weights_of_a_class_are_those_of_its_learner(width):
     learner.learn(batch)
     features, label = learner.touched, learner.labels[2]
     reading = learner.reading_of(label, features)
-    places = learner._members.index.places(features)
+    places = learner._members.index.rows_of(features)
     np.testing.assert_array_equal(reading.mean, learner.learners[2].reading(places).mean)
     assert np.abs(reading.mean).max() > 0.1
     assert learner.reading_of(label, features, "associated").mean.shape == features.shape
     with pytest.raises(BadInput, match="none of the classes"):
         learner.reading_of(99, features)
     with pytest.raises(BadInput, match="reading_of"):
-        learner.reading(features)
+        learner.weight_view(features)

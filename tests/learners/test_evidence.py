@@ -20,7 +20,7 @@ LAST_PLACES = 2
 @njit
 def heavy(z, tau, c, slopes, curvatures):
     for k in range(0, z.size, LANES):
-        slope, curvature = updates.heavy_evidence(vector.load(z, k), vector.load(tau, k), c)
+        slope, curvature = updates.evidence_heavy_weight(vector.load(z, k), vector.load(tau, k), c)
         vector.store(slopes, k, slope)
         vector.store(curvatures, k, curvature)
 
@@ -28,7 +28,7 @@ def heavy(z, tau, c, slopes, curvatures):
 @njit
 def settle(a, r, slopes, curvatures):
     for k in range(0, a.size, LANES):
-        q, p = evidence.settled(vector.load(a, k), vector.load(r, k))
+        q, p = evidence.solve_evidence_step(vector.load(a, k), vector.load(r, k))
         vector.store(slopes, k, q)
         vector.store(curvatures, k, p * q)
 

@@ -8,7 +8,7 @@ import bayou
 from bayou import BadModel, Batch
 from bayou.learners import NumberBank
 from bayou.learners.number_bank import head as heads
-from bayou.learners.number_bank.lanes import PER_SPREAD, scratch_for, spread_of
+from bayou.learners.number_bank.lanes import PRECISION_PER_VARIANCE, column_variance, scratch_for
 from tests.reference import number_bank as reference
 
 
@@ -31,8 +31,8 @@ def agrees(X, y, weights, intercept=True, head=128, close=1e-6):
     scale = np.std(y) or 1.0
     np.testing.assert_allclose(told.mean / scale, np.array([e[0] for e in expected]) / scale, rtol=1e-9, atol=close)
     tails = np.array([[e[3], e[2]] for e in expected])
-    np.testing.assert_allclose(told._scores.tails[:, 0], tails[:, 0], rtol=1e-3, atol=close)
-    np.testing.assert_allclose(told._scores.tails[:, 1] / scale, tails[:, 1] / scale, rtol=1e-4, atol=close)
+    np.testing.assert_allclose(told._scores.student_t_mixture[:, 0], tails[:, 0], rtol=1e-3, atol=close)
+    np.testing.assert_allclose(told._scores.student_t_mixture[:, 1] / scale, tails[:, 1] / scale, rtol=1e-4, atol=close)
     return learner, slow
 
 
@@ -44,7 +44,7 @@ def test_the_kernels_equal_the_reference(seed, intercept):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_head_that_changes_equals_the_reference(seed, monkeypatch):
-    monkeypatch.setattr(heads, "MOST", 4)
+    monkeypatch.setattr(heads, "MAX_HEAD_COLUMNS", 4)
     learner, slow = agrees(*sparse_stream(seed), head=4)
     head = learner._lanes.head
     assert head.columns[: int(head.counts[0])].tolist() == slow.lanes[0].head
@@ -87,7 +87,7 @@ def test_labels_that_are_all_the_same_are_predicted_to_the_bit():
 
 def test_equal_uses_do_not_churn_the_head(monkeypatch):
     """Who is in stays unless another is used a quarter more: columns that take turns must not change places."""
-    monkeypatch.setattr(heads, "MOST", 4)
+    monkeypatch.setattr(heads, "MAX_HEAD_COLUMNS", 4)
     rng = np.random.default_rng(0)
     learner, before = NumberBank(8), None
     for _ in range(5):
@@ -100,7 +100,7 @@ def test_equal_uses_do_not_churn_the_head(monkeypatch):
 
 def test_weights_outside_the_head_shrink_when_their_spread_grows(monkeypatch):
     """A column that was tiny, then is large: its weight, learned under the wider prior, must not explode."""
-    monkeypatch.setattr(heads, "MOST", 1)
+    monkeypatch.setattr(heads, "MAX_HEAD_COLUMNS", 1)
     X = np.zeros((60, 3))
     X[:, 0] = 1.0  # takes the only place
     X[:, 1] = np.where(np.arange(60) < 40, 1e-3, 1.0) * np.where(np.arange(60) % 2, 1.0, -1.0)
@@ -114,7 +114,7 @@ def test_weights_outside_the_head_shrink_when_their_spread_grows(monkeypatch):
 
 def test_a_column_that_was_constant_has_no_huge_prior():
     """S2/n^2 in the spread, not S2/n^3."""
-    assert spread_of(100.0, 100.0, 100.0, 100.0) == pytest.approx(0.01)
+    assert column_variance(100.0, 100.0, 100.0, 100.0) == pytest.approx(0.01)
     rng = np.random.default_rng(1)
     X = np.ones((400, 30))
     X[200:] += 0.5 * (rng.random((200, 30)) < 0.05)
@@ -129,14 +129,14 @@ def test_priors_of_walking_weights_become_narrower_but_not_wider():
     learner.learn(Batch.from_csr(X, y))
     head = learner._lanes.head
     here = scratch_for(learner._lanes, 9)
-    heads.work_in(head, here.steps)
+    heads.apply_pending_updates(head, here.steps)
     before = head.covariance.copy()
-    walking = np.tile(head.walk > 0, before.shape[1] // heads.BLOCKS)
-    heads.renew_priors(head, 0.5 * head.prior, here.along, here.across, here.steps)
+    walking = np.tile(head.walk > 0, before.shape[1] // heads.N_HEAD_LANES)
+    heads.renew_priors(head, 0.5 * head.prior, here.cov_x, here.across, here.steps)
     assert (head.covariance[:, walking] == before[:, walking]).all()
     assert (head.variances[4:40][~walking[4:40]] > 0).all()
     wider = head.covariance[1, ~walking].copy()
-    heads.renew_priors(head, 4.0 * head.prior, here.along, here.across, here.steps)
+    heads.renew_priors(head, 4.0 * head.prior, here.cov_x, here.across, here.steps)
     assert not (head.covariance[:, walking] == before[:, walking]).all()
     assert head.covariance[1, ~walking][3] < wider[3]
 
@@ -210,7 +210,7 @@ def test_intervals_hold_what_they_say(noise):
         "bursts": rng.normal(size=3000) * np.repeat(10.0 ** rng.uniform(-1, 1, 60), 50),
     }[noise]
     y = X @ [1.0, -2.0, 0.0, 3.0] + e
-    nearer = NumberBank(4).observe(Batch.from_csr(X, y)).nearer(y)[50:]
+    nearer = NumberBank(4).observe(Batch.from_csr(X, y)).central_probability(y)[50:]
     assert np.mean(nearer <= 0.9) == pytest.approx(0.9, abs=0.01)
     for level in (0.5, 0.8, 0.95):
         assert np.mean(nearer <= level) == pytest.approx(level, abs=0.09 if noise == "bursts" else 0.05)
@@ -233,7 +233,7 @@ def test_later_rows_are_not_predicted_by_the_last_level():
     loss = {horizon: np.mean((y[2850:] - learner.predict(later, horizon).mean) ** 2) for horizon in ("next", "later")}
     assert loss["later"] < 0.95 * loss["next"]
     told = learner.predict(later, "later")
-    assert 0.85 < np.mean(told.nearer(y[2850:]) <= 0.9) < 0.97
+    assert 0.85 < np.mean(told.central_probability(y[2850:]) <= 0.9) < 0.97
     expected = learner.later_loss()
     assert expected.differs
     assert expected.expected == pytest.approx(loss["later"], rel=0.3)
@@ -256,12 +256,12 @@ def test_what_comes_again_tells_nothing_of_later_rows():
     learner = NumberBank(5)
     learner.learn(Batch.from_csr(X, y))
     learner.end_pass()
-    before = learner._later.shares.copy()
+    before = learner._later_combination.shares.copy()
     learner.learn(Batch.from_csr(X, y))
-    assert (learner._later.shares == before).all()
+    assert (learner._later_combination.shares == before).all()
     learner.new_stream()
     learner.learn(Batch.from_csr(X, y))
-    assert not (learner._later.shares == before).all()
+    assert not (learner._later_combination.shares == before).all()
 
 
 # --- weights and files ----------------------------------------------------------------------------------------------
@@ -297,8 +297,10 @@ def test_a_head_that_lost_its_sign_keeps_its_variances():
     learner = NumberBank(9)
     learner.learn(Batch.from_csr(X, y))
     head = learner._lanes.head
-    heads.work_in(head, scratch_for(learner._lanes, 9).steps)
-    head.covariance[1, 2 * heads.BLOCKS] = head.covariance[2, heads.BLOCKS] = -10.0 * head.variances[4:12].max()
+    heads.apply_pending_updates(head, scratch_for(learner._lanes, 9).steps)
+    head.covariance[1, 2 * heads.N_HEAD_LANES] = head.covariance[2, heads.N_HEAD_LANES] = (
+        -10.0 * head.variances[4:12].max()
+    )
     learner.learn(Batch.from_csr(X, y))
     assert all(np.isfinite(array).all() for array in learner._arrays().values())
     assert np.abs(learner.predict(Batch.from_csr(X)).mean).max() <= np.abs(y).max()
@@ -331,6 +333,6 @@ def test_a_long_stream_keeps_its_covariances():
     learner = NumberBank(64)
     errors = y - learner.learn(Batch.from_csr(X, y))
     head, settings = learner._lanes.head, learner._lanes.settings
-    assert (settings[PER_SPREAD, : heads.BLOCKS] == 1.0).all()  # what renew_priors relies on
-    assert (head.variances[: 65 * heads.BLOCKS] > 1e-6).all()
+    assert (settings[PRECISION_PER_VARIANCE, : heads.N_HEAD_LANES] == 1.0).all()  # what renew_priors relies on
+    assert (head.variances[: 65 * heads.N_HEAD_LANES] > 1e-6).all()
     assert np.mean(errors[-20_000:] ** 2) < 1.02

@@ -98,7 +98,7 @@ def test_settled_weights_are_the_lassos(name, data_directory):
     theirs = Lasso(alpha=penalty / len(y), fit_intercept=False, tol=1e-14, max_iter=10**6).fit(X, y).coef_
     learner = Shrinkage(n, penalty=penalty, floor=1e-10, tolerance=1e-13, intercept=False, screening=1e-12)
     learner.learn(Batch.from_csr(X, y))
-    learner.settle()
+    learner.iterate_to_convergence()
     np.testing.assert_allclose(learner.mean, theirs, rtol=0, atol=1e-8)
     np.testing.assert_allclose(learner.lasso(), theirs, rtol=0, atol=1e-9)
 
@@ -273,6 +273,6 @@ def test_bad_parameters_are_refused_by_name(name, value):
 
 def test_a_snapshot_does_not_settle():
     learner = Shrinkage(3)
-    assert learner.settle() == 0  # nothing was seen
+    assert learner.iterate_to_convergence() == 0  # nothing was seen
     with pytest.raises(BadInput, match="snapshot"):
-        learner.snapshot().settle()
+        learner.snapshot().iterate_to_convergence()

@@ -38,10 +38,10 @@ def made(request):
         append(made, X, h)
     else:
         append(made, X[:50], h[:50])
-        made.fold()
+        made.flush_log()
         append(made, X[50:], h[50:])
         if request.param == "folded":
-            made.fold()
+            made.flush_log()
     return made, (X.T * h) @ X
 
 
@@ -90,7 +90,7 @@ def test_it_is_put_back_bit_for_bit(made):
     made, _ = made
     stored = made.arrays()
     again = Sketch(WIDTH)
-    again.make_room({name: array.shape for name, array in stored.items()})
+    again.resize({name: array.shape for name, array in stored.items()})
     for name, array in again.arrays().items():
         array[:] = stored[name]
     again.check()

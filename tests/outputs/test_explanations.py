@@ -104,7 +104,7 @@ def test_they_are_the_largest_columns_by_numpy(data, marginal):
     }
     each = np.stack([parts[:, of].sum(axis=1) for of in columns.values()])
     order = np.argsort(-np.abs(each), axis=0)[:3]
-    why, by, others = Explainer(marginal, 3).of(batch, marginal.predict(batch))
+    why, by, others = Explainer(marginal, 3).explain(batch, marginal.predict(batch))
     np.testing.assert_allclose(by, np.take_along_axis(each, order, axis=0), atol=1e-6)
     np.testing.assert_allclose(others, each.sum(axis=0) - by.sum(axis=0), atol=1e-6)
     called = list(starts)
@@ -211,7 +211,7 @@ def test_of_several_classes_the_predicted_one_is_explained():
     best = log_odds.argmax(axis=1)
     less_average = log_odds[np.arange(3), best] - log_odds.mean(axis=1)
     readings = [learner.reading_of(label, learner.touched) for label in learner.labels]
-    mean = learner.extras.uses.at(learner.touched).mean
+    mean = learner.extras.uses.counts_of(learner.touched).mean
     average = np.array([reading.intercept + reading.mean @ mean for reading in readings])
     np.testing.assert_allclose(told["by1"] + told["others"], less_average - (average - average.mean())[best], atol=1e-6)
     assert Explainer(learner, 1).average is None

@@ -10,7 +10,7 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.learners import FTRL, Bank, Marginal
 from bayou.learners.bank import Lane
-from bayou.learners.bank.linearization import lane_part
+from bayou.learners.bank.linearization import lane_component
 from bayou.outputs.features import feature_strengths, top_rows
 
 
@@ -99,14 +99,14 @@ def test_a_banks_weights_add_up_to_the_log_odds(data):
     X, touched = matrix(bank, data)[:, bank.touched], bank.touched
     said = bank.predict(Batch.from_csr(matrix(bank, data)), horizon="later").log_odds
     for squares in (X**2).mean(axis=0), None:
-        reading = bank.reading(touched, squares=squares)
+        reading = bank.weight_view(touched, squares=squares)
         summed = X @ reading.mean + reading.intercept
         assert np.corrcoef(summed, said)[0, 1] > 0.98
         assert 0.8 < np.polyfit(summed, said, 1)[0] < 1.25
     lane = next(k for k, lane in enumerate(bank._chosen) if lane.normalise)
-    own = lane_part(bank._lanes, lane, touched)
+    own = lane_component(bank._lanes, lane, touched)
     root = np.sqrt(1.0 + np.pi / 8 * ((X**2).mean(axis=0) @ own.weights.variance + own.intercept[1]))
-    reading = bank.reading(touched, squares=(X**2).mean(axis=0))
+    reading = bank.weight_view(touched, squares=(X**2).mean(axis=0))
     part = next(p for p in reading.parts if np.allclose(p.weights.mean * root, own.weights.mean, rtol=1e-6))
     np.testing.assert_allclose(part.weights.variance * root**2, own.weights.variance, rtol=1e-6)
 
@@ -171,18 +171,18 @@ def test_crosses_and_namespaces_are_columns_too(tmp_path):
 
 def test_the_associated_view_is_the_banks_most_careful_lane(data):
     bank = bayou.train(data, **OPTIONS).learner
-    reading = bank.reading([1, 2, 3], "associated")
+    reading = bank.weight_view([1, 2, 3], "associated")
     expected = np.exp(bank._lanes.scale[0, 0]) * bank._lanes.state[1:4, 0]
     np.testing.assert_array_equal(reading.mean, expected)
     squares = np.array([0.0, 0.5, 0.25])
     variance = squares @ reading.parts[0].weights.variance + reading.parts[0].intercept[1]
-    damped = bank.reading([1, 2, 3], "associated", squares)
+    damped = bank.weight_view([1, 2, 3], "associated", squares)
     np.testing.assert_allclose(damped.mean, expected / np.sqrt(1.0 + np.pi / 8 * variance), rtol=1e-12)
     with pytest.raises(BadInput, match="only the bank has another"):
-        Marginal(4).reading([0], "associated")
+        Marginal(4).weight_view([0], "associated")
     plain = Bank(4, lanes=[Lane()])
     with pytest.raises(BadInput, match="no scaled lane"):
-        plain.reading([0], "associated")
+        plain.weight_view([0], "associated")
 
 
 def test_a_standardised_number_keeps_its_weight():

@@ -6,12 +6,12 @@ import threading
 import numpy as np
 import pytest
 
-from bayou.outputs.prediction_files import Csv, Part
+from bayou.outputs.prediction_files import CsvPredictionWriter, PredictionChunk
 from bayou.outputs.prediction_table import PredictionRows
 
 
-def part(*numbers: float) -> Part:
-    return Part(PredictionRows(np.array([numbers])))
+def part(*numbers: float) -> PredictionChunk:
+    return PredictionChunk(PredictionRows(np.array([numbers])))
 
 
 class Slow(io.BytesIO):
@@ -32,7 +32,7 @@ class Full(io.BytesIO):
 
 
 def test_parts_are_written_in_order_behind_their_header():
-    with Csv(io.BytesIO(), ["mean"], None) as table:
+    with CsvPredictionWriter(io.BytesIO(), ["mean"], None) as table:
         for k in range(50):
             table.write(part(k, k + 0.5))
         table.end()
@@ -42,7 +42,7 @@ def test_parts_are_written_in_order_behind_their_header():
 
 def test_whoever_predicts_does_not_run_away_from_a_slow_disk():
     file, written = Slow(), []
-    with Csv(file, ["mean"], None) as table:
+    with CsvPredictionWriter(file, ["mean"], None) as table:
 
         def write() -> None:
             for k in range(20):
@@ -52,7 +52,7 @@ def test_whoever_predicts_does_not_run_away_from_a_slow_disk():
         thread = threading.Thread(target=write)
         thread.start()
         thread.join(0.2)
-        assert len(written) <= Csv.AHEAD
+        assert len(written) <= CsvPredictionWriter.AHEAD
         file.may.set()
         thread.join(10)
         table.end()
@@ -60,15 +60,15 @@ def test_whoever_predicts_does_not_run_away_from_a_slow_disk():
 
 
 def test_a_failure_is_raised_by_a_later_write():
-    with Csv(Full(), ["mean"], None) as table:
-        for k in range(Csv.AHEAD):
+    with CsvPredictionWriter(Full(), ["mean"], None) as table:
+        for k in range(CsvPredictionWriter.AHEAD):
             table.write(part(k))
         with pytest.raises(OSError, match="No space"):
             table.write(part(9))
 
 
 def test_a_failure_of_the_last_part_is_raised_at_the_end():
-    with Csv(Full(), ["mean"], None) as table:
+    with CsvPredictionWriter(Full(), ["mean"], None) as table:
         table.write(part(1))
         with pytest.raises(OSError, match="No space"):
             table.end()
@@ -77,8 +77,8 @@ def test_a_failure_of_the_last_part_is_raised_at_the_end():
 def test_behind_the_with_nothing_is_written_any_more():
     """As when a run is interrupted: what waits is dropped, and the file may be closed."""
     file = Slow()
-    with Csv(file, ["mean"], None) as table:
-        for k in range(Csv.AHEAD):
+    with CsvPredictionWriter(file, ["mean"], None) as table:
+        for k in range(CsvPredictionWriter.AHEAD):
             table.write(part(k))
         file.may.set()
     size = len(file.getvalue())

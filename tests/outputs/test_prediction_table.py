@@ -20,7 +20,7 @@ def stream(seed: int = 0) -> Batch:
 def answered(learner, rate: float = 1.0) -> dict[str, np.ndarray]:
     learner.learn(stream())
     predicted = learner.predict(stream(1))
-    table = prediction_table(learner, predicted.of_full_stream(rate))
+    table = prediction_table(learner, predicted.with_sampling_correction(rate))
     return dict(zip(columns_of(learner), table.numbers, strict=True))
 
 
@@ -58,7 +58,7 @@ def test_a_learner_without_a_posterior_says_what_it_can():
 @given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-6, 1.0))
 def test_odds_are_multiplied_by_the_rate(probability, rate):
     scores = Scores(np.array([probability]), np.array([logit(probability)]), None)
-    predicted = Prediction(scores, "adagrad", ScoreRule(predictive="plain")).of_full_stream(rate)
+    predicted = Prediction(scores, "adagrad", ScoreRule(predictive="plain")).with_sampling_correction(rate)
     corrected = predicted.probability[0]
     assert predicted.log_odds[0] == pytest.approx(logit(corrected), rel=1e-6, abs=1e-9)
     assert corrected / (1 - corrected) == pytest.approx(rate * probability / (1 - probability), rel=1e-6)
@@ -90,7 +90,7 @@ def test_thinned_data_predict_the_full_stream():
     thinned.learn(Batch.from_csr(X[kept], np.where(y[kept], 1, -1)))
     test = Batch.from_csr(X[:2000])
     full = every.predict(test).probability
-    corrected = thinned.predict(test).of_full_stream(0.1).probability
+    corrected = thinned.predict(test).with_sampling_correction(0.1).probability
     as_learned = thinned.predict(test).probability
     assert np.abs(corrected - full).mean() < 0.02
     assert np.abs(as_learned - full).mean() > 0.1
@@ -101,5 +101,5 @@ def test_thinned_data_predict_the_full_stream():
 def test_logarithms_of_intervals_are_those_of_the_intervals(link, rate):
     learner = Marginal(n_features=5, link=link)
     learner.learn(stream())
-    predicted = learner.predict(stream(1)).of_full_stream(rate)
+    predicted = learner.predict(stream(1)).with_sampling_correction(rate)
     np.testing.assert_allclose(np.exp(predicted.log_interval(0.9)), predicted.interval(0.9), rtol=1e-9)

@@ -158,7 +158,7 @@ def test_what_svmlight_cannot_say_is_refused(batch, said):
 def test_csv_is_what_python_reads(numbers, data):
     anything = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
     texts = data.draw(st.none() | st.lists(anything, min_size=numbers.shape[1], max_size=numbers.shape[1]))
-    text = write.csv(numbers, texts and write.fragments([texts])).tobytes().decode()
+    text = write.csv(numbers, texts and write.csv_fragments([texts])).tobytes().decode()
     rows = list(python_csv.reader(io.StringIO(text, newline=""), strict=True)) if text else []
     assert len(rows) == numbers.shape[1]
     for k, row in enumerate(rows):

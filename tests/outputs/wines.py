@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from bayou import sources
 from bayou.learners import Classes
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 
 NAMES = ["riesling", "pinot", "silvaner"]
 
@@ -18,7 +18,7 @@ def trained(learner="marginal", n=600):
     region = rng.choice(["mosel", "baden", "pfalz"], n, p=[0.5, 0.3, 0.2])
     kind = np.where(rng.random(n) < 0.7, np.select([region == "mosel", region == "baden"], [0, 1], 2), 2)
     source = sources.open(pa.table({"region": region, "y": (kind == 0).astype(int)}), recipe={"label": "y", "bits": 8})
-    model, uses, at = Classes(n_features=256, learner=learner), Uses(), 0
+    model, uses, at = Classes(n_features=256, learner=learner), FeatureCounts(), 0
     for batch in source:
         batch = batch.with_labels(kind[at : at + len(batch)].astype(float))
         at += len(batch)

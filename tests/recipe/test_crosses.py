@@ -5,7 +5,7 @@ import pytest
 
 from bayou.core.errors import BadInput
 from bayou.recipe.crosses import check_column_crosses, column_crosses
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.recipe import Column, Recipe
 from tests.sources.tables import COLUMNS, NAMES, parse
 
@@ -46,7 +46,7 @@ def test_more_crosses_than_a_row_may_have_are_refused_before_the_first_row():
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_features_of_three_columns_have_the_names_of_all(exact):
-    names = Names(2**20)
+    names = FeatureNames(2**20)
     recipe = Recipe(kind="table", bits=20, columns=COLUMNS, cross=[("said", "city", "age"), ("on", "id")], exact=exact)
     row = ",".join(NAMES).encode() + b"\n1,1,Rome,true,7,0.5,44,12,so it is,x\n"
     piece, _ = parse(row, recipe, names=None if exact else names)

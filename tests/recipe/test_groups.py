@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from bayou.recipe.groups import LAST, group_of, groups_of, in_turn, named_in, of_columns
+from bayou.recipe.groups import LAST, group_keys, group_of, groups_by_column, groups_of, sequential_groups
 from bayou.recipe.recipe import Column, Recipe
 
 
 def test_columns_that_give_features_are_numbered_and_begin_again():
     columns = [Column("y", "label"), Column("i", "ignored"), Column("w", "weight")]
     columns += [Column(f"c{k}", "category") for k in range(300)]
-    found = of_columns(Recipe("table", columns=columns))
+    found = groups_by_column(Recipe("table", columns=columns))
     assert list(found) == [f"c{k}" for k in range(300)]
-    assert list(found.values()) == [*range(1, 256), *range(1, 46)] == in_turn(300).tolist()
+    assert list(found.values()) == [*range(1, 256), *range(1, 46)] == sequential_groups(300).tolist()
 
 
 def test_names_that_are_crossed_have_numbers_of_their_own_in_order_of_mention():
     keys = {"a": 70, "b": 7, "c": 1 << 40}
-    named = named_in([("b", "*"), ("c", "b", "a")], keys.__getitem__)
+    named = group_keys([("b", "*"), ("c", "b", "a")], keys.__getitem__)
     assert named.tolist() == [7, 1 << 40, 70]
     assert [group_of(np.uint64(key), named) for key in named] == [1, 2, 3]
     others = np.arange(100, 3000, dtype=np.uint64)
@@ -35,7 +35,7 @@ def test_hashes_that_differ_in_high_bits_alone_are_told_apart():
 
 @pytest.mark.parametrize("n", [1, 253, 254, 255, 1000])
 def test_any_number_of_names_leaves_one_for_the_others(n):
-    named = named_in([(str(k), "*") for k in range(n)], int)
+    named = group_keys([(str(k), "*") for k in range(n)], int)
     found = [int(group_of(np.uint64(k), named)) for k in range(n + 50)]
     own = min(n, LAST - 1)
     assert found[:own] == list(range(1, own + 1))

@@ -8,7 +8,7 @@ import pytest
 
 import bayou
 from bayou import BadInput, sources
-from bayou.recipe.labels import Labels, decide
+from bayou.recipe.labels import LabelCounts, choose_task
 from bayou.recipe.recipe import Column, Recipe
 
 
@@ -37,17 +37,17 @@ from bayou.recipe.recipe import Column, Recipe
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_labels_decide_the_task(counts, task):
-    assert decide(Recipe(kind="table"), Labels(counts)).task == task
+    assert choose_task(Recipe(kind="table"), LabelCounts(counts)).task == task
 
 
 def test_of_two_labels_the_one_that_sorts_last_is_positive_and_others_are_bad():
-    recipe = decide(Recipe(), Labels({"10": 3, "9.0": 2, "9": 4}))
+    recipe = choose_task(Recipe(), LabelCounts({"10": 3, "9.0": 2, "9": 4}))
     assert (recipe.negative, recipe.positive) == ("9", "10")
-    recipe = decide(Recipe(kind="table"), Labels({">50K": 3, "<=50K": 9}))
+    recipe = choose_task(Recipe(kind="table"), LabelCounts({">50K": 3, "<=50K": 9}))
     assert (recipe.negative, recipe.positive) == ("<=50K", ">50K")
     table = pa.table({"a": ["x", "y"] * 6, "y": ["no", "yes"] * 5 + ["no", None]})
     late = pa.table({"a": ["x", "y", "x"], "y": ["yes", "maybe", " no "]})
-    recipe = sources.open(table, recipe={"label": "y", "bits": 8}, on_error="skip").settle()
+    recipe = sources.open(table, recipe={"label": "y", "bits": 8}, on_error="skip").fit_recipe()
     fitted = sources.open(late, extras=bayou.sources.Extras.new(recipe), on_error="skip")
     assert [batch.labels.tolist() for batch in fitted] == [[1, -1]]
     assert "expected the label no or yes, as the first rows have, not maybe; say task='multiclass'" in fitted.bad[0]
@@ -55,9 +55,9 @@ def test_of_two_labels_the_one_that_sorts_last_is_positive_and_others_are_bad():
 
 def test_what_cannot_be_classes_is_refused():
     with pytest.raises(BadInput, match=r"has 90 different values in the first 100 rows .* Is it the right column"):
-        decide(Recipe(), Labels({f"id{k}": 1 + (k < 10) for k in range(90)}))
+        choose_task(Recipe(), LabelCounts({f"id{k}": 1 + (k < 10) for k in range(90)}))
     with pytest.raises(BadInput, match="holds a, b, c; say with positive= or label_above="):
-        decide(Recipe(task="binary"), Labels({"a": 1, "b": 1, "c": 1}))
+        choose_task(Recipe(task="binary"), LabelCounts({"a": 1, "b": 1, "c": 1}))
     with pytest.raises(BadInput, match=r"task is array\(\["):
         bayou.train(pa.table({"a": ["x"], "y": [1]}), label="y", task=np.ones(2))
     assert Column("a", "bins", edges=np.array([1.0, 2.0])).edges == (1.0, 2.0)
@@ -85,11 +85,11 @@ def test_numbers_with_labels_among_them_that_are_none_are_refused_by_these(digit
 def test_texts_among_numbers_are_named_unless_all_can_be_classes():
     numbers = {str(k / 7): 1 for k in range(50)}
     with pytest.raises(BadInput, match="the label holds n/k, which is no number, in 20 of the first 70 rows"):
-        decide(Recipe(), Labels({**numbers, "n/k": 20}))
+        choose_task(Recipe(), LabelCounts({**numbers, "n/k": 20}))
     with pytest.raises(BadInput, match=r"has 110 different values in the first 110 rows .* Is it the right column"):
-        decide(Recipe(), Labels({**{str(k / 7): 1 for k in range(50)}, **{f"id{k}": 1 for k in range(60)}}))
-    assert decide(Recipe(), Labels({"1": 50, "2": 50, "3": 50, "inf": 50})).task == "multiclass"
-    assert decide(Recipe(), Labels({"1.5": 50, "2": 50, "3": 50, "low": 50})).task == "multiclass"
+        choose_task(Recipe(), LabelCounts({**{str(k / 7): 1 for k in range(50)}, **{f"id{k}": 1 for k in range(60)}}))
+    assert choose_task(Recipe(), LabelCounts({"1": 50, "2": 50, "3": 50, "inf": 50})).task == "multiclass"
+    assert choose_task(Recipe(), LabelCounts({"1.5": 50, "2": 50, "3": 50, "low": 50})).task == "multiclass"
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "table"])

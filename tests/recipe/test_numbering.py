@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from bayou import sources
 from bayou.core.errors import BadInput, BadModel
-from bayou.recipe.feature_names import Names, NewNames
+from bayou.recipe.feature_names import FeatureNames, NewNames
 from bayou.recipe.numbering import UNKNOWN, Numbering, holds
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading import blocks
@@ -23,7 +25,7 @@ def test_numbers_are_given_in_the_order_of_first_appearance(batches):
     assert len(numbering) == len(expected)
     again = Numbering.from_arrays(1000, numbering.arrays())
     ids = np.array([*expected, 77], np.uint64)
-    assert again.find(ids).tolist() == [expected.get(int(i), UNKNOWN) for i in ids]
+    assert again.lookup(ids).tolist() == [expected.get(int(i), UNKNOWN) for i in ids]
     assert again.add(np.uint64([78])).tolist() == [len(expected)]
 
 
@@ -32,8 +34,8 @@ def test_it_grows_and_ids_that_fall_on_one_place_keep_apart():
     ids = np.arange(1, 20_001, dtype=np.uint64) * np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))
     numbering = Numbering(2**20)
     assert (numbering.add(ids) == np.arange(20_000)).all()
-    assert (numbering.find(ids[::-1]) == np.arange(20_000)[::-1]).all()
-    assert numbering.find(ids + np.uint64(1)).tolist() == [UNKNOWN] * 20_000
+    assert (numbering.lookup(ids[::-1]) == np.arange(20_000)[::-1]).all()
+    assert numbering.lookup(ids + np.uint64(1)).tolist() == [UNKNOWN] * 20_000
 
 
 def test_ids_in_a_row_do_not_stand_in_the_way_of_those_that_come_round_again():
@@ -82,7 +84,7 @@ def block(*named: int) -> ParsedBlock:
 
 def test_a_piece_gets_numbers_in_place_of_ids():
     numbered, numbering = block(), Numbering(10)
-    numbering.number(numbered)
+    numbering.replace_ids(numbered)
     assert numbered.indices.dtype == np.uint32
     assert numbered.indices.tolist() == [0, 1, 2]
     assert numbered.new_names is not None
@@ -92,7 +94,7 @@ def test_a_piece_gets_numbers_in_place_of_ids():
 def test_names_come_in_the_order_of_numbers_and_only_for_what_has_one():
     """A parser reports what it has not seen lately, and rows may be dropped after that."""
     numbered, numbering = block(8, 55, 9, 7, 8), Numbering(10)
-    numbering.number(numbered)
+    numbering.replace_ids(numbered)
     assert numbered.new_names is not None
     assert numbered.new_names.indices.tolist() == [0, 1, 2, 2]
     assert numbered.new_names.spans[:, 0].tolist() == [3, 2, 0, 4]
@@ -112,7 +114,8 @@ def test_names_do_not_depend_on_how_the_data_are_cut_into_blocks(kind, tmp_path,
     stored = []
     for size in (1 << 20, 5000):
         monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
-        monkeypatch.setattr("bayou.recipe.feature_names.Names", lambda n_features: Names(n_features, limit=1500))
+        limited = partial(FeatureNames, limit=1500)
+        monkeypatch.setattr("bayou.recipe.feature_names.FeatureNames", limited)
         recipe = Recipe(kind=kind, bits=14, exact=True, cross=[("a", "b")], label=None if kind == "vw" else "y")
         source = sources.open(path, recipe=recipe, on_error="skip", threads=0)
         assert sum(1 for _ in source) > (1 if size == 5000 else 0)
@@ -125,7 +128,7 @@ def test_where_nothing_is_learned_unknown_features_are_left_out():
     seen = Numbering(10)
     seen.add(np.uint64([8, 7]))
     numbered, numbering = block(), Numbering.from_arrays(10, seen.arrays(), growing=False)
-    numbering.number(numbered)
+    numbering.replace_ids(numbered)
     assert numbered.indptr.tolist() == [0, 1, 2, 2]
     assert numbered.indices.tolist() == [1, 0]
     assert numbered.values.tolist() == [1, 3]
@@ -137,9 +140,9 @@ def test_two_numberings_agree_if_one_continues_the_other():
     one.add(np.uint64([5, 6]))
     two.add(np.uint64([5, 6, 7]))
     three.add(np.uint64([5, 7, 6]))
-    assert one.agrees(two)
-    assert two.agrees(one)
-    assert not two.agrees(three)
+    assert one.is_compatible(two)
+    assert two.is_compatible(one)
+    assert not two.is_compatible(three)
 
 
 @pytest.mark.parametrize("arrays", [{}, {"ids": np.uint64([1, 1])}, {"ids": np.uint64([0])}, {"ids": np.arange(1, 9)}])

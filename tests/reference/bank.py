@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.lanes import FEW
-from bayou.learners.bank.row_scaling import LEAST_SQUARE, LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.lanes import NON_UNIT_ROW_RATIO
+from bayou.learners.bank.row_scaling import LEAST_SQUARE, MAX_ROW_NORM, MIN_ROW_NORM, UNIT_FIT_ROWS
 from bayou.learners.bank.updates import LEAST_ROOT
 from tests.reference.common import LINKS, active_features, label_signs, log_sigmoid, sigmoid
 
@@ -359,7 +359,7 @@ def unit_of(log_lengths) -> float:
     if not log_lengths:
         return 1.0
     typical = np.exp(np.mean(log_lengths))
-    return float(np.clip(typical, SHORTEST, LONGEST) / typical)
+    return float(np.clip(typical, MIN_ROW_NORM, MAX_ROW_NORM) / typical)
 
 
 class Look(NamedTuple):
@@ -432,7 +432,7 @@ class BankReference:
     def _log_lengths_with(self, i, x) -> list[float]:
         """Logarithms of lengths, of the first SETTLED rows that have features, this row included."""
         of_features = x[i < self.n_features]
-        if len(self.log_lengths) == SETTLED or not len(of_features):
+        if len(self.log_lengths) == UNIT_FIT_ROWS or not len(of_features):
             return self.log_lengths
         return [*self.log_lengths, float(np.log(np.sum(of_features**2)) / 2.0)]
 
@@ -445,7 +445,7 @@ class BankReference:
         """
         first = next((lane for lane in self.lanes if lane.lane.normalise and lane.lane.rate is None), None)
         met = np.zeros(len(i)) if first is None else 4.0 * first.gained[i] / np.exp(2.0 * first.log_scale)
-        every = (self.others + bool(np.any(x**2 != 1.0))) * FEW > self.learned + 1
+        every = (self.others + bool(np.any(x**2 != 1.0))) * NON_UNIT_ROW_RATIO > self.learned + 1
         counted = ((self.uses[i] > 0) | (x**2 != 1.0) | every) & (i < self.n_features)
         before = np.where(self.uses[i] > 0, self.uses[i], met)
         square = np.maximum((before * self.square[i] + x**2) / (before + 1.0), LEAST_SQUARE)

@@ -8,7 +8,7 @@ from scipy import optimize, sparse, stats
 from scipy.special import expit, log_expit, logit
 
 from bayou.learners.bank import PRESETS, Lane
-from bayou.learners.bank.row_scaling import LONGEST, SETTLED, SHORTEST
+from bayou.learners.bank.row_scaling import MAX_ROW_NORM, MIN_ROW_NORM, UNIT_FIT_ROWS
 from bayou.learners.bank.updates import LEAST_ROOT
 from tests.reference.adagrad import AdaGradReference
 from tests.reference.bank import (
@@ -405,11 +405,13 @@ def test_presets_count_as_announced():
 # --- the unit of the stream -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("typical", [1e-6, 0.5 * SHORTEST, SHORTEST, 2 * SHORTEST, LONGEST, 1.5 * LONGEST, 1e6])
+@pytest.mark.parametrize(
+    "typical", [1e-6, 0.5 * MIN_ROW_NORM, MIN_ROW_NORM, 2 * MIN_ROW_NORM, MAX_ROW_NORM, 1.5 * MAX_ROW_NORM, 1e6]
+)
 def test_a_typical_row_gets_a_length_within_bounds(typical):
     lengths = typical * np.exp([-2.0, -0.5, 0.0, 1.0, 1.5])
     unit = unit_of(list(np.log(lengths)))
-    assert unit * stats.gmean(lengths) == pytest.approx(min(max(typical, SHORTEST), LONGEST))
+    assert unit * stats.gmean(lengths) == pytest.approx(min(max(typical, MIN_ROW_NORM), MAX_ROW_NORM))
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e3])
@@ -426,7 +428,7 @@ def test_the_bank_minds_no_unit_of_all_features_outside_the_zone(size):
 def test_within_the_zone_values_are_taken_as_they_are():
     X, y = random_rows(n=60)
     bank = BankReference(WIDTH, [Lane()], combine="share")
-    bank.log_lengths = [np.log(2 * SHORTEST)] * SETTLED
+    bank.log_lengths = [np.log(2 * MIN_ROW_NORM)] * UNIT_FIT_ROWS
     p = bank.learn(X, y)
     mean, variance = np.zeros(WIDTH + 1), np.append(np.ones(WIDTH), 3.0)
     for row in range(len(y)):
@@ -446,10 +448,10 @@ def test_only_the_first_rows_that_have_features_and_are_learned_settle_the_unit(
     assert bank.log_lengths == []
     bank.learn(long, [1])
     np.testing.assert_allclose(np.exp(bank.log_lengths), [5e3])
-    bank.log_lengths = [0.0] * (SETTLED - 1)
+    bank.log_lengths = [0.0] * (UNIT_FIT_ROWS - 1)
     bank.learn(long, [1])
     bank.learn(long, [1])
-    assert len(bank.log_lengths) == SETTLED
+    assert len(bank.log_lengths) == UNIT_FIT_ROWS
     assert bank.log_lengths[-1] == pytest.approx(np.log(5e3))
 
 
@@ -729,7 +731,7 @@ def test_weights_are_the_slopes_of_the_combination_of_logits():
     bank = BankReference(WIDTH, "slim")
     bank.learn(X, y)
     # One more row moves neither the unit nor a mean square.
-    bank.log_lengths, bank.uses = (bank.log_lengths * SETTLED)[:SETTLED], bank.uses * 1e15
+    bank.log_lengths, bank.uses = (bank.log_lengths * UNIT_FIT_ROWS)[:UNIT_FIT_ROWS], bank.uses * 1e15
 
     def combined(x):
         i = np.arange(WIDTH + 1)
@@ -847,7 +849,7 @@ def test_draws_have_the_mean_and_variance_of_theory(purpose, share):
     X, y = random_rows(6)
     bank = BankReference(WIDTH, [Lane(2.0), Lane(normalise=True)])
     bank.learn(X, y)
-    bank.log_lengths, bank.uses = (bank.log_lengths * SETTLED)[:SETTLED], bank.uses * 1e15
+    bank.log_lengths, bank.uses = (bank.log_lengths * UNIT_FIT_ROWS)[:UNIT_FIT_ROWS], bank.uses * 1e15
     i, x = active_features(X, 3, WIDTH, True)
     rng = np.random.default_rng(0)
     for k, seen in enumerate(bank.look(i, x).seen):

@@ -4,35 +4,35 @@ import numpy as np
 
 from bayou import Batch, evaluate, simulate
 from bayou.learners import AdaGrad, Bank, Classes, Gaussian, Marginal
-from bayou.recipe.feature_names import Names, NewNames
-from bayou.report import Data, Recorder, Run
+from bayou.recipe.feature_names import FeatureNames, NewNames
+from bayou.report import DataFacts, Recorder, ReportedRun
 
 # A name as nobody should have one.
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&lt;b&gt;\"'%{x}{{ 7*7 }}"
 
 
-def names(n_features: int) -> Names:
+def names(n_features: int) -> FeatureNames:
     """Every feature has a name, each nastier than the other."""
-    kept = Names(n_features)
+    kept = FeatureNames(n_features)
     for k in range(n_features):
         text = np.frombuffer(f"f{k}={NASTY}".encode(), np.uint8)
         kept.add(NewNames(np.uint32([k]), np.array([[-1, -1, 0, text.size]]), text, text, b"="))
     return kept
 
 
-def run(learner, batches, **more) -> Run:
+def run(learner, batches, **more) -> ReportedRun:
     recorder = Recorder(learner)
-    return Run(recorder, evaluate.progressive(recorder, recorder.cut(batches)), **more)
+    return ReportedRun(recorder, evaluate.progressive(recorder, recorder.split_at_recordings(batches)), **more)
 
 
-def ordinary(rows: int = 4000, learner=None) -> tuple[Run, Data]:
+def ordinary(rows: int = 4000, learner=None) -> tuple[ReportedRun, DataFacts]:
     """The bank on a simulated stream, with names, tags and bad lines of an enemy."""
     stream = simulate.random(n_features=40, active=0.2)
     batches = list(stream.batches(rows))
     for batch in batches:
         batch.tags = [NASTY] * len(batch)
         batch.positions = np.arange(len(batch))
-    data = Data(
+    data = DataFacts(
         files=[f"{NASTY}.csv"],
         lines=rows + 2,
         skipped=2,
@@ -55,7 +55,7 @@ class Selecting(Marginal):
         return np.linspace(0.0, 1.0, self.n_features)
 
 
-def classes(n_classes: int = 3, n: int = 1500, learner: str = "marginal", **more) -> tuple[Run, Data]:
+def classes(n_classes: int = 3, n: int = 1500, learner: str = "marginal", **more) -> tuple[ReportedRun, DataFacts]:
     """Several classes with names of an enemy; class k goes with feature k."""
     rng = np.random.default_rng(0)
     kind = np.minimum(rng.geometric(1.2 / n_classes, n) - 1, n_classes - 1)
@@ -63,10 +63,10 @@ def classes(n_classes: int = 3, n: int = 1500, learner: str = "marginal", **more
     X = np.column_stack([np.eye(n_classes)[shown], rng.normal(size=n)])
     model = Classes(n_features=n_classes + 1, learner=learner, **more)
     called = [f"{NASTY}{k}" for k in range(n_classes)]
-    return run(model, [Batch.from_csr(X, kind)], seconds=1.0), Data(names=names(n_classes + 1), classes=called)
+    return run(model, [Batch.from_csr(X, kind)], seconds=1.0), DataFacts(names=names(n_classes + 1), classes=called)
 
 
-def far_out(n: int = 1500, learner=None) -> Run:
+def far_out(n: int = 1500, learner=None) -> ReportedRun:
     """Numbers, a few of which are far from all others."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 4))

@@ -10,7 +10,7 @@ from scipy.special import entr
 
 from bayou import Batch, evaluate
 from bayou.learners import Classes, Gaussian
-from bayou.report import Recorder, Run, page
+from bayou.report import Recorder, ReportedRun, page
 from bayou.report.facts import CLASSES, RunFacts
 from bayou.report.figures.elements import usual
 from bayou.report.recorder import TopClass
@@ -83,7 +83,7 @@ def test_nasty_names_of_classes_are_text(report):
 
 def test_surprises_are_rows_that_were_taken_for_another_class(report):
     _, facts = report
-    surprising = facts.surprising
+    surprising = facts.largest_losses
     guess = TopClass.of(surprising.guess)
     assert len(surprising) > 0
     assert (guess.label != surprising.label).all()
@@ -99,12 +99,12 @@ def test_what_is_remembered_of_a_row_is_what_was_said_of_it(learner):
     rng = np.random.default_rng(0)
     batch = Batch.from_csr((rng.random((300, 6)) < 0.5).astype(float), rng.integers(3, 6, 300))
     recorder, other = Recorder(Classes(n_features=6, learner=learner)), Classes(n_features=6, learner=learner)
-    for part in recorder.cut([batch]):
+    for part in recorder.split_at_recordings([batch]):
         recorder.learn(part)
     said, sample = other.observe(batch), recorder.sample()
     kept = sample.row
     guess = TopClass.of(sample.guess)
-    np.testing.assert_allclose(sample.expected, said.chance_of(batch.labels)[kept])
+    np.testing.assert_allclose(sample.expected, said.label_probability(batch.labels)[kept])
     np.testing.assert_array_equal(sample.label, batch.labels[kept])
     assert np.isnan(guess.label[0])  # of the first row no class was known
     np.testing.assert_array_equal(guess.label[1:], said.best[kept][1:])
@@ -112,7 +112,7 @@ def test_what_is_remembered_of_a_row_is_what_was_said_of_it(learner):
     assert np.isnan(sample.variance).all() == (learner == "ftrl")
     total = entr(said.probability).sum(axis=1)[kept]
     np.testing.assert_allclose((guess.aleatoric + guess.epistemic)[1:], total[1:], atol=1e-9)
-    text = page.render(Run(recorder, evaluate.progressive(other, batch)))
+    text = page.render(ReportedRun(recorder, evaluate.progressive(other, batch)))
     assert ("keeps no posterior" in text) == (learner == "ftrl")
 
 
@@ -167,12 +167,12 @@ def test_coverage_over_time_is_that_of_the_intervals():
     X = rng.normal(size=(3000, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=3000)
     recorder = Recorder(Gaussian(3))
-    result = evaluate.progressive(recorder, recorder.cut([Batch.from_csr(X, y)]))
-    parsed, facts = Parsed(page.render(Run(recorder, result))), RunFacts(Run(recorder, result))
+    result = evaluate.progressive(recorder, recorder.split_at_recordings([Batch.from_csr(X, y)]))
+    parsed, facts = Parsed(page.render(ReportedRun(recorder, result))), RunFacts(ReportedRun(recorder, result))
     inside, right = parsed.figures["coverage"][0]["data"]
     assert set(right["y"]) == {0.9}
     late = np.array(inside["x"]) > 300
     assert np.mean(np.array(inside["y"])[late]) == pytest.approx(result.coverage, abs=0.03)
     low, high = facts.interval(facts.sample, 0.9)
     met = (low <= facts.sample.label) & (facts.sample.label <= high)
-    assert np.average(met, weights=facts.sample.mass) == pytest.approx(result.coverage, abs=0.02)
+    assert np.average(met, weights=facts.sample.stream_weight) == pytest.approx(result.coverage, abs=0.02)

@@ -5,7 +5,7 @@ import pytest
 
 from bayou import Batch
 from bayou.learners import AdaGrad, Marginal
-from bayou.report import Data, Recorder, Run
+from bayou.report import DataFacts, Recorder, ReportedRun
 from bayou.report.facts import RunFacts
 
 
@@ -23,7 +23,7 @@ def trained():
 
 def facts_of(recorder, names=None):
     """Of a run whose rows all count."""
-    facts = RunFacts(Run(recorder, None), Data(names=names))
+    facts = RunFacts(ReportedRun(recorder, None), DataFacts(names=names))
     facts.__dict__["late"] = recorder.sample()
     return facts
 

@@ -17,7 +17,7 @@ from plotly import graph_objects
 import bayou
 from bayou import BadInput, Batch, evaluate
 from bayou.learners import AdaGrad, Gaussian, Marginal, SpikeSlab
-from bayou.report import Recorder, Run, page, sentences, write
+from bayou.report import Recorder, ReportedRun, page, sentences, write
 from bayou.report.facts import RunFacts
 from tests.report.runs import NASTY, ODD, ordinary
 
@@ -79,7 +79,7 @@ def test_single_predictions_say_what_moved_them(report):
     parsed, facts = report
     weights = facts.strengths  # without columns nothing is centred
     mean = dict(zip(weights.features.tolist(), zip(weights.mean, weights.moments.mean, strict=True), strict=True))
-    for sample in (facts.surprising, facts.unsure):
+    for sample in (facts.largest_losses, facts.most_uncertain):
         for row, moved in zip(sample.features, facts.moved(sample), strict=True):
             parts = [w * (x - m) for i, x in zip(*row, strict=True) for w, m in [mean[int(i)]]]
             largest = sorted(parts, key=lambda part: -abs(part))[:3]
@@ -203,17 +203,17 @@ def test_numbers_are_predicted_as_well() -> None:
     X = rng.normal(size=(3000, 6))
     y = X @ rng.normal(size=6) + 5.0 + rng.normal(size=3000) * 0.5
     recorder = Recorder(Gaussian(6))
-    result = evaluate.progressive(recorder, recorder.cut([Batch.from_csr(X, y)]), task="regression")
-    run = Run(recorder, result)
+    result = evaluate.progressive(recorder, recorder.split_at_recordings([Batch.from_csr(X, y)]), task="regression")
+    run = ReportedRun(recorder, result)
     parsed = Parsed(page.render(run))
     assert list(parsed.figures) == ["loss", "predicted", "residuals", "coverage", "split", "deviations", "features"]
     assert f"the squared loss is {result.squared_loss:.3f}" in parsed.text
     facts = RunFacts(run)
     assert facts.late_means[0] == pytest.approx(0.25, rel=0.15)  # the noise that was drawn
     assert facts.late_means[1] < 0.02
-    assert facts.late.label.max() > 5.0
-    low, high = facts.interval(facts.late)
-    assert np.mean((low < facts.late.label) & (facts.late.label < high)) == pytest.approx(0.95, abs=0.03)
+    assert facts.second_half.label.max() > 5.0
+    low, high = facts.interval(facts.second_half)
+    assert np.mean((low < facts.second_half.label) & (facts.second_half.label < high)) == pytest.approx(0.95, abs=0.03)
 
 
 def test_of_several_runs_the_best_is_shown_in_full() -> None:

@@ -9,7 +9,7 @@ from bayou import Batch, simulate
 from bayou.core import registry
 from bayou.learners import Bank, Marginal
 from bayou.report import Recorder
-from bayou.report.recorder import LONGEST, PICKED, STRETCHES
+from bayou.report.recorder import MAX_SAMPLED_FEATURES, PICKED, STRETCHES
 from tests.laws.cases import bits
 
 CLASSIFIERS = [name for name, record in registry.records().items() if record.task == "binary"]
@@ -21,7 +21,7 @@ def stream(rows: int, seed: int = 0) -> Batch:
 
 def recorded(learner, batches, cut: bool = True) -> tuple[Recorder, np.ndarray]:
     recorder = Recorder(learner)
-    told = [recorder.learn(batch) for batch in (recorder.cut(batches) if cut else batches)]
+    told = [recorder.learn(batch) for batch in (recorder.split_at_recordings(batches) if cut else batches)]
     return recorder, np.concatenate(told)
 
 
@@ -74,17 +74,17 @@ def test_the_sample_is_bounded_stands_for_every_row_and_keeps_the_features() -> 
 
 
 def test_of_very_long_rows_the_features_are_not_kept() -> None:
-    rows = [dict.fromkeys(range(n), 1.0) for n in (3, LONGEST + 1, 0, LONGEST)]
-    recorder, _ = recorded(Marginal(LONGEST + 1), [Batch.from_rows(rows, labels=[1, 0, 1, 0])])
+    rows = [dict.fromkeys(range(n), 1.0) for n in (3, MAX_SAMPLED_FEATURES + 1, 0, MAX_SAMPLED_FEATURES)]
+    recorder, _ = recorded(Marginal(MAX_SAMPLED_FEATURES + 1), [Batch.from_rows(rows, labels=[1, 0, 1, 0])])
     lengths = [None if features is None else len(features[0]) for features in recorder.sample().features]
-    assert lengths == [3, None, 0, LONGEST]
+    assert lengths == [3, None, 0, MAX_SAMPLED_FEATURES]
 
 
 def test_weighted_by_what_it_stands_for_the_sample_gives_the_stream() -> None:
     batch = stream(40_000)
     recorder, told = recorded(Marginal(30), [batch])
     sample = recorder.sample()
-    mean = np.average(sample.expected, weights=sample.mass)
+    mean = np.average(sample.expected, weights=sample.stream_weight)
     spread = told.std() / np.sqrt(len(sample) / 4)  # some rows stand for more than others
     assert abs(mean - told.mean()) < 4 * spread
 

@@ -9,7 +9,7 @@ import pytest
 
 from bayou import Batch
 from bayou.core.errors import BadInput
-from bayou.reproduce import Options, find
+from bayou.reproduce import ExperimentOptions, find
 from bayou.reproduce.quadratic_l1 import data, table1, table2, table6
 from bayou.reproduce.quadratic_l1.solutions import online, solved, weights_of
 
@@ -75,7 +75,7 @@ def test_tables_of_texts_run_on_files_that_are_named(tmp_path):
     names = ("reuters21578_modapte", "imdb_reviews", "enron_spam")
     for name, rows in zip(names, (reuters, imdb, enron), strict=True):
         write(tmp_path / f"{name}.jsonl.gz", rows)
-    options = Options(tmp_path, data=tuple(str(tmp_path / f"{name}.jsonl.gz") for name in names))
+    options = ExperimentOptions(tmp_path, data=tuple(str(tmp_path / f"{name}.jsonl.gz") for name in names))
     for name in ("l1-table3", "l1-table4", "l1-table5", "l1-table6"):
         outcome = find(name).run(options)
         assert outcome.tables[0].rows
@@ -86,12 +86,12 @@ def test_a_text_set_that_is_not_there_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BAYOU_DATA", str(tmp_path))
     with pytest.raises(BadInput, match=r"reuters.*is not there: name it with --data FILE, or set BAYOU_DATA"):
-        find("l1-table3").run(Options(tmp_path))
+        find("l1-table3").run(ExperimentOptions(tmp_path))
 
 
 def test_figures_draw(tmp_path):
     for name in ("l1-figure3", "l1-figure4"):
-        outcome = find(name).run(Options(tmp_path, examples=2000))
+        outcome = find(name).run(ExperimentOptions(tmp_path, examples=2000))
         assert all(path.stat().st_size > 0 for path in outcome.files)
 
 

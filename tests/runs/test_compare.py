@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.runs.compare import Comparing, compare
+from bayou.runs.compare import ComparisonRun, compare
 from bayou.runs.learner_specs import COMPARED
 
 
@@ -47,7 +47,7 @@ def test_learners_of_numbers_are_compared_by_squared_loss(tmp_path):
 
 
 def test_an_interrupt_keeps_what_there_is(data):
-    comparing = Comparing([str(data)] * 3, ["marginal", "adagrad"], bits=8)
+    comparing = ComparisonRun([str(data)] * 3, ["marginal", "adagrad"], bits=8)
     before = signal.getsignal(signal.SIGINT)
     comparison = comparing.run(lambda: os.kill(os.getpid(), signal.SIGINT))
     assert comparison.signal == signal.SIGINT
@@ -74,7 +74,7 @@ def test_what_one_learner_refuses_none_learns(tmp_path):
 @pytest.mark.parametrize(("task", "labels"), [("binary", [0, 1]), ("multiclass", ["x", "y", "z"])])
 def test_who_is_compared_if_none_is_named(task, labels):
     rows = pa.table({"a": [k % 4 for k in range(60)], "y": [labels[k % len(labels)] for k in range(60)]})
-    entrants = Comparing(rows, label="y", bits=4).entrants
+    entrants = ComparisonRun(rows, label="y", bits=4).entrants
     assert [entrant.spec for entrant in entrants] == list(COMPARED[task]) == ["bank", "marginal", "adagrad"]
 
 
@@ -110,7 +110,7 @@ def test_a_learner_that_needs_a_square_is_named(prices, monkeypatch):
 def test_the_memory_of_several_classes_is_said_by_features_and_classes():
     rows = pa.table({"a": [k % 4 for k in range(60)], "y": ["xyz"[k % 3] for k in range(60)]})
     notes = []
-    Comparing(rows, label="y", on_note=notes.append)
+    ComparisonRun(rows, label="y", on_note=notes.append)
     each = 73 + 8 + 8
     said = f"bank, marginal, adagrad for each class, together {each} bytes of memory for every feature of it"
     assert said in [note.text for note in notes]

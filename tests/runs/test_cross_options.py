@@ -50,7 +50,7 @@ def test_pairs_have_names_and_explain(trained):
     (batch,) = sources.open(pa.table(clicks(40, seed=2)), extras=trained.extras, groups=True)
     told = trained.predict(batch, horizon="later")
     explainer = Explainer(trained, 3)
-    why, by, others = explainer.of(batch, told)
+    why, by, others = explainer.explain(batch, told)
     rows = clicks(40, seed=2)
     for row in range(40):
         assert why[0][row] == f"user={rows['user'][row]} & ad={rows['ad'][row]}"

@@ -36,15 +36,15 @@ def table(n=300, **columns):
 )
 def test_a_column_that_alone_tells_the_label_is_named(make, named):
     run = train(table(copy=make), **OPTIONS)
-    assert any(remark.startswith("column 'copy' alone tells the label;") for remark in run.remarks) is named
-    assert sum("tells the label" in remark for remark in run.remarks) == named
-    assert run.as_dict()["remarks"] == run.remarks
+    assert any(remark.startswith("column 'copy' alone tells the label;") for remark in run.warnings) is named
+    assert sum("tells the label" in remark for remark in run.warnings) == named
+    assert run.as_dict()["remarks"] == run.warnings
 
 
 @pytest.mark.parametrize("name", ["a=b", "a < b", "copy hour", "="])
 def test_a_column_is_told_whatever_stands_in_its_name(name):
     run = train(table(**{name: lambda y, rng: np.where(y, "s", "o")}), **OPTIONS)
-    assert run.remarks[0].startswith(f"column {name!r} alone tells the label;")
+    assert run.warnings[0].startswith(f"column {name!r} alone tells the label;")
 
 
 def test_a_table_of_ids_says_that_there_is_nothing_to_learn_from():
@@ -54,28 +54,28 @@ def test_a_table_of_ids_says_that_there_is_nothing_to_learn_from():
 
 def test_several_columns_are_named_and_features_without_columns_too(tmp_path):
     run = train(table(one=lambda y, rng: y.astype(int), two=lambda y, rng: ~y), **OPTIONS)
-    assert run.remarks[0].startswith("column 'one', column 'two' each tell the label alone;")
+    assert run.warnings[0].startswith("column 'one', column 'two' each tell the label alone;")
     path = tmp_path / "x.svm"
     path.write_text("1 3:1 7:1\n-1 3:1\n" * 40)
-    assert train(path, learner="marginal", bits=4).remarks[0].startswith("feature 7 alone tells the label;")
+    assert train(path, learner="marginal", bits=4).warnings[0].startswith("feature 7 alone tells the label;")
 
 
 def test_a_perfect_auc_is_remarked_where_no_column_can_be_named():
     late = table(n=6000, copy=lambda y, rng: np.where((np.arange(len(y)) == 7) ^ y, "a", "b"))
-    (remark,) = train(late, **OPTIONS).remarks
+    (remark,) = train(late, **OPTIONS).warnings
     assert remark.startswith("an AUC of 1.000")
-    assert train(table(), **OPTIONS).remarks == []
+    assert train(table(), **OPTIONS).warnings == []
 
 
 def test_weights_that_are_all_zero_are_remarked():
     weighed = table(w=lambda y, rng: np.zeros(len(y)), copy=lambda y, rng: y.astype(int))
     run = train(weighed, weight="w", **OPTIONS)
     assert run.learner.examples == 0
-    assert run.remarks == ["all examples have the weight 0: nothing was learned; check what weight= names"]
+    assert run.warnings == ["all examples have the weight 0: nothing was learned; check what weight= names"]
 
 
 def test_numbers_are_not_asked_what_tells_them():
-    assert train(table(copy=lambda y, rng: y.astype(int)), **{**OPTIONS, "learner": "gaussian"}).remarks == []
+    assert train(table(copy=lambda y, rng: y.astype(int)), **{**OPTIONS, "learner": "gaussian"}).warnings == []
 
 
 def test_negatives_written_both_ways_are_all_learned_and_it_is_said_once(tmp_path):
@@ -90,8 +90,8 @@ def test_negatives_written_both_ways_are_all_learned_and_it_is_said_once(tmp_pat
     run, expected = train(list(map(str, files)), **options), train(plain, **options)
     assert (run.skipped, run.evaluation.examples) == (0, 1000)
     assert run.learner.intercept == expected.learner.intercept
-    assert ["both 0 and -1" in remark for remark in run.remarks] == [True]
-    assert expected.remarks == []
+    assert ["both 0 and -1" in remark for remark in run.warnings] == [True]
+    assert expected.warnings == []
     assert len(compare(list(map(str, files)), ["marginal"], bits=4).remarks) == 1
 
 

@@ -34,7 +34,7 @@ def met(monkeypatch):
         return both
 
     monkeypatch.setattr(Marginal, "wants_groups", True)
-    for name in ("_run", "_run_row"):
+    for name in ("_run", "_run_example"):
         monkeypatch.setattr(Marginal, name, watched(getattr(Marginal, name)))
     return seen
 
@@ -113,13 +113,13 @@ def test_tasks_of_spark_read_them(tmp_path, met):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from bayou.sources.row_group_slices import Part
+    from bayou.sources.row_group_slices import RowGroupSlice
 
     table = pa.table({"site": ["a", "b"] * 9, "size": [1.0, 2.0, 3.0] * 6, "y": [0, 1] * 9})
     pq.write_table(table, tmp_path / "t.parquet")
     learner = bayou.train(table, learner="marginal", bits=10, label="y").learner
     met.clear()
-    tasks.learn_parts(learner, [Part(str(tmp_path / "t.parquet"), 0, 0, 18)], 1.0, "raise")
+    tasks.learn_parts(learner, [RowGroupSlice(str(tmp_path / "t.parquet"), 0, 0, 18)], 1.0, "raise")
     assert all_of(met) == {1, 2}
 
 
@@ -193,7 +193,7 @@ def test_examples_that_wait_for_their_labels_keep_them(met):
 def test_features_that_are_placed_anew_keep_them():
     batch = grouped()
     table = CompactIndex(4 * FEW, numbered=True)
-    placed = table.placed(batch, np.ones(len(batch)))
+    placed = table.reindex(batch, np.ones(len(batch)))
     assert placed.indices.tolist() != batch.indices.tolist()
     assert placed.groups.tolist() == batch.groups.tolist()
 
@@ -207,5 +207,5 @@ def test_copies_keep_them():
 def test_rounds_keep_them(met):
     base = Marginal(n_features=20)
     rounds.learn_shard(base, [grouped()], weight=2.0)
-    rounds.learn_part(base, grouped(), weight=0.5)
+    rounds.learn_mergeable(base, grouped(), weight=0.5)
     assert all_of(met) == set(range(1, 18))

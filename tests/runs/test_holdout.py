@@ -15,7 +15,7 @@ import bayou
 from bayou import Batch
 from bayou.cli import app
 from bayou.runs import holdout
-from bayou.runs.holdout import HeldOut, Holdout
+from bayou.runs.holdout import HoldoutRows, HoldoutSpec
 
 OPTIONS = {"label": "y", "bits": 8, "learner": "marginal"}
 
@@ -81,10 +81,10 @@ def test_the_bank_answers_for_later_rows():
     assert 0.69 < run.held_out.log_loss < 0.70
     assert run.held_out.log_loss == pytest.approx(frozen_loss(run.learner, whole[4800:]), rel=1e-9)
     assert run.later_loss.differs
-    assert "labels alternate more" in run.remarks[0]
+    assert "labels alternate more" in run.warnings[0]
     shuffled = bayou.train(whole.sample(frac=1, random_state=0), label="y", bits=8)
     assert not shuffled.later_loss.differs
-    assert shuffled.remarks == []
+    assert shuffled.warnings == []
 
 
 @pytest.mark.parametrize("resumed", [False, True])
@@ -118,14 +118,14 @@ def test_what_is_no_share_is_refused(wrong):
 
 def test_memory_is_bounded_by_keeping_every_other_row(monkeypatch):
     monkeypatch.setattr(holdout, "MOST_VALUES", 100)
-    held = HeldOut(Holdout(0.1))
+    held = HoldoutRows(HoldoutSpec(0.1))
     for first in range(0, 1000, 7):
         numbers = np.arange(first, min(first + 7, 1000))
         held._keep(
             Batch.from_rows([{int(k) % 50: 1.0} for k in numbers], labels=np.ones(len(numbers)), weights=numbers)
         )
         assert sum(map(len, held._kept)) <= 50
-    kept = np.concatenate([part.each_weight() for part in held._kept])
+    kept = np.concatenate([part.weights_or_ones() for part in held._kept])
     np.testing.assert_array_equal(kept, np.arange(0, 1000, 32))
     assert held.seen == 1000
 
@@ -202,4 +202,4 @@ def test_what_is_no_share_is_refused_whatever_it_is():
     damaged.indices[0] = 7  # scipy cannot even say what it is
     for given in (damaged, "", "random:", "random:x", "half", -0.1, 0.95, np.nan, [0.1]):
         with pytest.raises(bayou.BadInput, match=r"(?s)holdout=.*a share from 0 to 0\.9"):
-            Holdout.of(given)
+            HoldoutSpec.of(given)

@@ -15,7 +15,7 @@ import pytest
 
 import bayou
 from bayou import Batch
-from bayou.core.learner import AT_ONCE
+from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.learners.ensembles.delayed import block_size
 from bayou.runs.batching import MAX_BATCH_NONZEROS, block_sizes, rebatch
 
@@ -145,7 +145,7 @@ def lengths(sizes, weights=None, learned=0, values=1, refused=(), blocks=block_s
     for batch in rebatch(batches(), lambda: total, "float32", blocks):  # noqa: B023
         found.append(len(batch))
         kept = ~np.isin(batch.positions, refused)
-        total += int(np.count_nonzero(batch.each_weight().astype("float32")[kept]))
+        total += int(np.count_nonzero(batch.weights_or_ones().astype("float32")[kept]))
     assert sum(found) == sum(sizes)
     return found
 
@@ -170,7 +170,7 @@ def test_rows_of_weight_0_are_not_counted_but_bounded():
     found = lengths([10_000, 11_000], weights)
     assert found[0] == 1
     assert all(n <= 3 * max(1, 7000 // 8) + 2 for n in found)
-    assert lengths([20_000], np.zeros(20_000)) == [AT_ONCE, AT_ONCE, 20_000 - 2 * AT_ONCE]
+    assert lengths([20_000], np.zeros(20_000)) == [LEARN_CHUNK_ROWS, LEARN_CHUNK_ROWS, 20_000 - 2 * LEARN_CHUNK_ROWS]
 
 
 def test_rows_that_a_learner_refuses_count_in_their_batch_alone():

@@ -36,10 +36,10 @@ def clicks(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """What is decided by numbers of rows, for few of them; all of it is decided in this process."""
-    monkeypatch.setattr(processes, "LEAST_ROWS", 5_000)
+    monkeypatch.setattr(processes, "MIN_PROCESS_ROWS", 5_000)
     monkeypatch.setattr(processes.rounds, "shard_count", partial(rounds.shard_count, least=500))
-    monkeypatch.setattr(processes, "BASE", rounds.Amount(0.01, 1_500, 2_000))
-    monkeypatch.setattr(processes.rounds, "HELD_OUT", rounds.Amount(0.02, 2_400, 3_000))
+    monkeypatch.setattr(processes, "BASE_FRACTION_MIN_MAX", rounds.Amount(0.01, 1_500, 2_000))
+    monkeypatch.setattr(processes.rounds, "HOLDOUT_FRACTION_MIN_MAX", rounds.Amount(0.02, 2_400, 3_000))
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 13)
 
 
@@ -61,8 +61,8 @@ def test_two_processes_learn_nearly_what_one_does_and_the_same_every_time(clicks
     # every row was learned once, and bad lines are told by their places
     assert run.learner.examples == one.learner.examples == ROWS - 3
     assert run.skipped == one.skipped == 3
-    assert sorted(run.bad) == sorted(one.bad)
-    assert sum(count for count, _ in run.kinds) == 3
+    assert sorted(run.bad_lines) == sorted(one.bad_lines)
+    assert sum(count for count, _ in run.error_counts) == 3
     assert 2_000 <= run.evaluation.examples <= 3_000
     # names met by others are known here
     mine, theirs = run.learner.extras.names, one.learner.extras.names
@@ -117,7 +117,7 @@ def test_any_learner_whose_parts_add_up(clicks):
 
 
 def test_too_few_rows_and_what_is_no_text_are_learned_by_one(clicks, monkeypatch):
-    monkeypatch.setattr(processes, "LEAST_ROWS", 10**6)
+    monkeypatch.setattr(processes, "MIN_PROCESS_ROWS", 10**6)
     run = train(clicks, processes=2)
     assert any("one process learns alone: of about 2" in note for note in run.notes)
     assert run.evaluation.examples == ROWS - 3

@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 import bayou
 from bayou.core import model_file
-from bayou.core.file_fingerprints import FileMark
+from bayou.core.file_fingerprints import FileFingerprint
 
 OPTIONS = {"learner": "marginal", "bits": 8}
 WORD = "going on after"
@@ -112,7 +112,7 @@ def test_a_finished_run_is_not_taken_up_and_learning_the_same_again_is_said(tmp_
     assert f"this model has already learned all of {path}; learning it again" in again.notes
     assert not any("already" in note for note in bayou.train(other, resume=first.learner).notes)
     assert not any("already" in note for note in bayou.train(path, like=first.learner).notes)
-    assert bayou.train(other, like=first.learner).learner.extras.finished == [FileMark.of(str(other))]
+    assert bayou.train(other, like=first.learner).learner.extras.finished == [FileFingerprint.of(str(other))]
     path.rename(tmp_path / "z.svm")
     assert any("learned all of" in note for note in bayou.train(tmp_path / "z.svm", resume=first.learner).notes)
     path.write_text(lines(200) + lines(10, seed=3))
@@ -192,4 +192,4 @@ def test_a_file_that_was_learned_twice_is_kept_once(tmp_path):
 )
 def test_marks_that_say_nothing_are_refused(plain):
     with pytest.raises(bayou.BadModel):
-        FileMark.from_json(plain)
+        FileFingerprint.from_json(plain)

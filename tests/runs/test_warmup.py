@@ -58,7 +58,7 @@ def files(tmp_path_factory) -> dict[str, str]:
 @pytest.mark.parametrize("learner", ["bank", "marginal", "gaussian"])
 def test_tasks_leave_nothing_to_compile(files, learner, tmp_path):
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    tasks = [warmup.learner(learner), *(task for task in warmup.usual_tasks() if task.startswith("read "))]
+    tasks = [warmup.learner(learner), *(task for task in warmup.default_tasks() if task.startswith("read "))]
     main = [sys.executable, "-c", "from bayou.runs.warmup import main; main()"]
     subprocess.run([*main, *tasks], env=env, check=True)
     for path in files.values():
@@ -69,9 +69,9 @@ def test_tasks_leave_nothing_to_compile(files, learner, tmp_path):
 
 
 def test_every_task_is_there():
-    assert warmup.usual_tasks()[0] == "learner bank"
+    assert warmup.default_tasks()[0] == "learner bank"
     assert {f"learner {record.name}" for record in registry.own_records()} < set(warmup.all_tasks())
-    assert set(warmup.usual_tasks()) < set(warmup.all_tasks())
+    assert set(warmup.default_tasks()) < set(warmup.all_tasks())
 
 
 def test_what_was_run_is_warm(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from bayou.serve.clock import SteadyClock
-from bayou.serve.label_joins import LABEL, LEARN, ROW
+from bayou.serve.label_joins import KIND_ROW, LABEL, LEARN
 from bayou.serve.log import JSON, Log, PendingEntry
 from bayou.serve.log_writer import LogWriter
 from bayou.serve.model_requests import LearningUnit
@@ -97,7 +97,7 @@ class Committing:
         """What the log's thread does in one round, at once."""
         unit = LearningUnit(list(items), [])
         if items:
-            self.log_writer.put(unit)
+            self.log_writer.submit(unit)
         self.log_writer._more, self.log_writer._looked = True, float("-inf")
         self.log_writer._next()
         assert unit.failed is None
@@ -105,7 +105,7 @@ class Committing:
 
 
 def row(key):
-    return PendingEntry(ROW, JSON, key, b"{}")
+    return PendingEntry(KIND_ROW, JSON, key, b"{}")
 
 
 def label(key):
@@ -119,30 +119,32 @@ def test_open_rows_survive_a_clock_that_is_wrong_for_a_moment(tmp_path, clocks):
         assert log.round(row("c")) == ["remembered"]
         clocks.pass_(0.5, -30 * DAY)
         log.round()
-        assert (log.log.ids.open, log.log.ids.counts["expired"]) == (3, 0)
+        assert (log.log.ids.n_pending, log.log.ids.counts["expired"]) == (3, 0)
         assert log.round(label("a"), label("c")) == ["joined", "joined"]
         (last,) = next(log.log.units(after=log.log.last - 1))
-        assert abs(last.at - clocks.walls) < 3.0
+        assert abs(last.timestamp - clocks.walls) < 3.0
         for _ in range(8 * 24):  # and they do not wait for ever
             clocks.pass_(3600.0)
             log.round()
-        assert (log.log.ids.open, log.log.ids.counts["expired"]) == (0, 1)
+        assert (log.log.ids.n_pending, log.log.ids.counts["expired"]) == (0, 1)
 
 
 def test_entries_are_never_dated_before_the_last_one(tmp_path, clocks):
     with closing(Log(tmp_path)) as log:
-        log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]], at=log.clock() + 30 * DAY)
+        log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]], timestamp=log.clock() + 30 * DAY)
     with closing(Log(tmp_path)) as log:
         assert abs(log.clock.lead - 30 * DAY) < 60.0
         log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
-        first, second = (entry.at for unit in log.units() for entry in unit)
+        first, second = (entry.timestamp for unit in log.units() for entry in unit)
         assert first <= second < first + 60.0
 
 
 def test_a_log_from_the_future_is_remarked_once(tmp_path):
     with running(tmp_path) as server:
         server.post("/learn", {"a": 1, "label": 1})
-        server.served.log.commit([[PendingEntry(ROW, JSON, "a", b"{}")]], at=server.served.log.clock() + 2 * 3600)
+        server.served.log.commit(
+            [[PendingEntry(KIND_ROW, JSON, "a", b"{}")]], timestamp=server.served.log.clock() + 2 * 3600
+        )
         server.served.owner.model.version = server.served.log.last
     with running(tmp_path, {}) as server:
         said = [text for text in server.said if "ahead of this machine's clock" in text]

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bayou.serve import log as logs
-from bayou.serve.label_joins import EXPIRE, LABEL, LEARN, ROW
+from bayou.serve.label_joins import KIND_EXPIRE, KIND_ROW, LABEL, LEARN
 from bayou.serve.log import ARROW, JSON, VW, BadLog, Log, LogWriteError, PendingEntry
 
 
@@ -17,7 +17,7 @@ def learn(body=b"{}", key=None):
 
 
 def row(key, body=b"{}"):
-    return PendingEntry(ROW, JSON, key, body)
+    return PendingEntry(KIND_ROW, JSON, key, body)
 
 
 def label(key, body=b"1"):
@@ -41,7 +41,7 @@ def test_entries_are_numbered_without_gaps_and_come_back_in_units(log, tmp_path)
     log.commit([[learn(b"d")]])
     again = Log(tmp_path, write=False)
     assert [[entry.body for entry in unit] for unit in again.units()] == [[b"a", b"b"], [b"c"], [b"d"]]
-    assert [entry.n for unit in again.units(after=2) for entry in unit] == [3, 4]
+    assert [entry.sequence for unit in again.units(after=2) for entry in unit] == [3, 4]
     assert (again.last, again.unit) == (4, 3)
 
 
@@ -99,7 +99,7 @@ def test_a_request_is_learned_once(log):
     log.commit([[other]])
     late = learn(key="r")
     log.commit([[late]])
-    assert [(item.outcome, item.n) for item in (first, again, other, late)] == [
+    assert [(item.outcome, item.sequence) for item in (first, again, other, late)] == [
         ("", 1), ("duplicate", 1), ("", 2), ("duplicate", 1),
     ]  # fmt: skip
     assert log.last == 2
@@ -112,16 +112,16 @@ def test_labels_join_their_rows_in_whatever_order_they_come(log):
     assert outcomes(log, row("a"), row("b"), label("b")) == ["known", "known", "duplicate"]
     told = [log.rows_learned_by(entry) for unit in log.units() for entry in unit]
     assert told == [(), [(JSON, b"A", b"1")], (), [(JSON, b"B", b"1")]]
-    assert (log.ids.open, log.ids.early) == (0, 0)
+    assert (log.ids.open, log.ids.n_early) == (0, 0)
 
 
 def test_rows_wait_for_a_time_and_then_get_the_default_label(log):
     log.ids.wait, log.ids.default = 10.0, b"0"
     outcomes(log, row("a", b"A"), row("b", b"B"), at=100.0)
     outcomes(log, label("c"), row("d", b"D"), at=105.0)
-    assert not log.ids.due(109.0)
-    assert log.ids.due(111.0)
-    closing = PendingEntry(EXPIRE, JSON, None, b"")
+    assert not log.ids.has_expired(109.0)
+    assert log.ids.has_expired(111.0)
+    closing = PendingEntry(KIND_EXPIRE, JSON, None, b"")
     log.commit([[closing]], at=111.0)
     assert closing.rows_to_learn == [(JSON, b"A", b"0"), (JSON, b"B", b"0")]
     assert [log.rows_learned_by(entry) for unit in log.units(after=log.last - 1) for entry in unit] == [
@@ -129,10 +129,12 @@ def test_rows_wait_for_a_time_and_then_get_the_default_label(log):
     ]
     assert outcomes(log, label("a"), label("d"), at=112.0) == ["late", "joined"]
     last = log.last
-    log.commit([[PendingEntry(EXPIRE, JSON, None, b"")]], at=116.0)  # the early label was for a row that never came
+    log.commit(
+        [[PendingEntry(KIND_EXPIRE, JSON, None, b"")]], at=116.0
+    )  # the early label was for a row that never came
     assert log.last == last
     assert log.ids.counts["unknown"] == 1
-    log.commit([[PendingEntry(EXPIRE, JSON, None, b"")]], at=130.0)
+    log.commit([[PendingEntry(KIND_EXPIRE, JSON, None, b"")]], at=130.0)
     assert outcomes(log, label("a"), at=130.0) == ["early"]  # nothing is known of it any more
 
 
@@ -143,8 +145,8 @@ def test_memory_is_bounded_and_what_is_dropped_is_counted(log):
         "early",
         "unknown",
     ]
-    assert log.ids.due(0.0)
-    log.commit([[PendingEntry(EXPIRE, JSON, None, b"")]])
+    assert log.ids.has_expired(0.0)
+    log.commit([[PendingEntry(KIND_EXPIRE, JSON, None, b"")]])
     assert log.ids.open == 2
     assert log.ids.counts["dropped"] == 1
 

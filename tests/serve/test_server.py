@@ -17,7 +17,7 @@ from bayou.cli import app
 from bayou.core.extras import Extras
 from bayou.recipe.recipe import Recipe
 from bayou.serve.state_folder import StateFolder, replayed
-from bayou.sources.rows.encoder import Rows
+from bayou.sources.rows.encoder import RowEncoder
 from tests.serve.serving import learner, running
 
 ROWS = [{"age": float(k % 7), "site": f"s{k % 3}.com", "label": k % 2} for k in range(40)]
@@ -47,14 +47,14 @@ def test_what_is_learned_is_what_a_learner_learns_from_the_same_rows(tmp_path):
         answers += server.post("/learn", ROWS[10:]).json()["predictions"]
         told = server.post("/predict", [without_label(row) for row in ROWS]).json()["predictions"]
     alone = bayou.learners.Marginal(n_features=2**12)
-    rows = Rows(12)
+    rows = RowEncoder(12)
     for row, answer in zip(ROWS[:10], answers, strict=False):
-        batch = rows.many([without_label(row)])[0].with_labels([1 if row["label"] else -1])
+        batch = rows.encode_rows([without_label(row)])[0].with_labels([1 if row["label"] else -1])
         assert alone.learn(batch)[0] == answer["probability"]
-    batch = rows.many([without_label(row) for row in ROWS[10:]])[0]
+    batch = rows.encode_rows([without_label(row) for row in ROWS[10:]])[0]
     before = alone.learn(batch.with_labels([1 if row["label"] else -1 for row in ROWS[10:]]))
     assert [answer["probability"] for answer in answers[10:]] == before.tolist()
-    after = alone.predict(rows.many([without_label(row) for row in ROWS])[0])
+    after = alone.predict(rows.encode_rows([without_label(row) for row in ROWS])[0])
     assert [row["probability"] for row in told] == after.probability.tolist()
     assert [row["low"] for row in told] == after.interval(0.95)[0].tolist()
 

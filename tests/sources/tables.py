@@ -3,12 +3,12 @@
 import numpy as np
 
 from bayou.kernels.parse_text import PADDING
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.formats.delimited.reader import TableParser, fit_text, split_block
+from bayou.sources.formats.delimited.reader import DelimitedParser, fit_text, split_block
 from bayou.sources.formats.delimited.split import layout_of
-from bayou.sources.reading.blocks import Block
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.reading.blocks import TextBlock
+from bayou.sources.table.encoding_plan import EncodingPlan
 
 # One column of each role, fitted by hand.
 COLUMNS = (
@@ -39,20 +39,20 @@ NEWER_COLUMNS = (
 )
 
 
-def block_of(text: bytes, first: bool = True) -> Block:
+def block_of(text: bytes, first: bool = True) -> TextBlock:
     text = text if text.endswith(b"\n") or not text else text + b"\n"
     data = np.full(len(text) + PADDING, 10, np.uint8)
     data[: len(text)] = np.frombuffer(text, np.uint8)
-    return Block(data, len(text), "test.csv", first=first)
+    return TextBlock(data, len(text), "test.csv", first=first)
 
 
-def parse(text: bytes, recipe: Recipe, format: str = "csv", names: Names | None = None, labels: bool = True):
+def parse(text: bytes, recipe: Recipe, format: str = "csv", names: FeatureNames | None = None, labels: bool = True):
     """(piece, recipe) of a text with a header; the recipe is fitted to it unless it is already."""
     block = block_of(text)
     layout = layout_of(block, format)
     if not recipe.fitted:
         recipe = fit_text(recipe, [(split_block(block, layout), layout)], labels=labels)
-    return TableParser(Plan(recipe, names=names, labels=labels), layout).parse(block), recipe
+    return DelimitedParser(EncodingPlan(recipe, names=names, labels=labels), layout).parse(block), recipe
 
 
 def rows_of(piece) -> list[tuple]:

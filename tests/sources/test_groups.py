@@ -15,8 +15,8 @@ from sklearn.utils import murmurhash3_32
 from bayou import Batch, sources
 from bayou.core.extras import Extras
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.rows.encoder import Rows
-from bayou.sources.rows.json_rows import JsonRows, block_of
+from bayou.sources.rows.encoder import RowEncoder
+from bayou.sources.rows.json_rows import JsonRowParser, block_of
 
 # Their names differ in their first letters: that of a feature's name tells its column. An ignored one is not counted.
 COLUMNS = (
@@ -99,7 +99,7 @@ def test_columns_in_which_every_cell_is_a_feature(tmp_path):
     """Those have a way of their own, without values."""
     data = written(tmp_path, "csv", table()[["y", "city", "junk"]])
     batch, source = read(data, recipe={"label": "y", "category": ["city", "junk"]})
-    assert batch.ones
+    assert batch.is_all_ones
     assert batch.groups.tolist() == [{"c": 1, "j": 2}[name[0]] for name in names_of(batch, source)]
 
 
@@ -184,29 +184,29 @@ values = st.floats(-1e6, 1e6, width=32) | st.booleans() | st.none() | st.text(ma
 names = st.text(max_size=9) | st.integers(-(2**63), 2**63 - 1)
 
 
-def expected_groups(rows: Rows, x, named=()) -> dict[int, int]:
+def expected_groups(rows: RowEncoder, x, named=()) -> dict[int, int]:
     """The group of each feature, by a reader that knows one name at a time; those that two names share are left out."""
     found: dict[int, set[int]] = {}
     for name, value in x.items():
-        for feature in rows.one({name: value})[0].batch().indices.tolist():
+        for feature in rows.encode_row({name: value})[0].batch().indices.tolist():
             found.setdefault(feature, set()).add(group(name, named))
     return {feature: one.pop() for feature, one in found.items() if len(one) == 1}
 
 
 @given(x=st.dictionaries(names, values, max_size=12))
 def test_features_of_dictionaries_are_of_their_name(x):
-    rows = Rows(24, groups=True)
-    want = expected_groups(Rows(24), x)
-    for batch in (rows.one(x)[0].batch(), rows.many([x])[0], rows.many([x, x])[0][1:]):
+    rows = RowEncoder(24, groups=True)
+    want = expected_groups(RowEncoder(24), x)
+    for batch in (rows.encode_row(x)[0].batch(), rows.encode_rows([x])[0], rows.encode_rows([x, x])[0][1:]):
         found = dict(zip(batch.indices.tolist(), batch.groups.tolist(), strict=True))
         assert found.keys() >= want.keys()
         assert {feature: found[feature] for feature in want} == want
     if all(isinstance(name, str) for name in x):
-        parser = JsonRows(Recipe(kind="rows", bits=24, label="no such name", weight="nor this"))
+        parser = JsonRowParser(Recipe(kind="rows", bits=24, label="no such name", weight="nor this"))
         parser.groups = True
         parsed = parser.parse(block_of(json.dumps(x).encode()))
-        if "id" not in x and not parsed.bad:
-            batch = rows.one(x)[0].batch()
+        if "id" not in x and not parsed.bad_lines:
+            batch = rows.encode_row(x)[0].batch()
             assert parsed.groups.tolist() == batch.groups.tolist()
             assert parsed.batch().groups.tolist() == batch.groups.tolist()
 
@@ -215,34 +215,34 @@ def test_features_of_dictionaries_are_of_their_name(x):
 def test_tables_and_rows_within_python_agree(hashing):
     frame = pd.DataFrame({"n": [1.0, 0.0, np.nan], "site": ["a", None, "b"], "m": [3, 2, 0], "z": ["a", "b", "a"]})
     dicts = [{k: v for k, v in row.items() if v == v and v is not None} for row in frame.to_dict("records")]
-    rows = Rows(16, hashing, groups=True)
+    rows = RowEncoder(16, hashing, groups=True)
     want = sorted(group(name) for row in dicts for name, value in row.items() if value)
     for data in (frame, pa.Table.from_pandas(frame), dicts):
-        batch, new = rows.many(data, learn=True)
-        rows.keep(new)
+        batch, new = rows.encode_rows(data, learn=True)
+        rows.store_names(new)
         assert sorted(batch.groups.tolist()) == want
-    ones = [rows.one(row)[0] for row in dicts]
+    ones = [rows.encode_row(row)[0] for row in dicts]
     assert [row.batch().groups.tolist() for row in ones] == [
         batch[k : k + 1].groups.tolist() for k in range(len(dicts))
     ]
     usual = {"n": 1.5, "m": 2.0}  # numbers alone have a short way
-    assert sorted(rows.one(usual)[0].groups.tolist()) == sorted(map(group, usual))
+    assert sorted(rows.encode_row(usual)[0].groups.tolist()) == sorted(map(group, usual))
     matrix = sp.csr_matrix(np.array([[0, 2.0, 0.0, 1.0]]))
-    assert sorted(rows.many(matrix)[0].groups.tolist()) == sorted([group(1), group(3)])
-    assert Rows(16, hashing).many(frame)[0].groups is None
-    assert Rows(16, hashing).one(usual)[0].groups is None
+    assert sorted(rows.encode_rows(matrix)[0].groups.tolist()) == sorted([group(1), group(3)])
+    assert RowEncoder(16, hashing).encode_rows(frame)[0].groups is None
+    assert RowEncoder(16, hashing).encode_row(usual)[0].groups is None
 
 
 def test_long_rows_and_crossed_ones():
     long = {f"x{k}": 1.0 for k in range(300)}
-    row = Rows(26, groups=True).one(long)[0]
+    row = RowEncoder(26, groups=True).encode_row(long)[0]
     assert sorted(row.groups.tolist()) == sorted(group(name) for name in long)
-    rows = Rows(22, cross=[("ad", "*"), ("user", "ad")])
+    rows = RowEncoder(22, cross=[("ad", "*"), ("user", "ad")])
     rows.groups = True
     x = {"user": "ann", "n": 2.0, "ad": "shoes"}
-    found = rows.one(x)[0].batch()
+    found = rows.encode_row(x)[0].batch()
     assert sorted(found.groups.tolist()) == sorted([0, 0, *(group(name, ("ad", "user")) for name in x)])
-    assert rows.many([x])[0].groups.tolist() == found.groups.tolist()
+    assert rows.encode_rows([x])[0].groups.tolist() == found.groups.tolist()
 
 
 def test_lines_that_python_reads_have_the_type_and_groups_of_the_others(tmp_path):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayou import BadInput, Batch, sources
-from bayou.sources.row_group_slices import ParquetParts, Part
+from bayou.sources.row_group_slices import RowGroupSlice, RowGroupSlices
 
 RECIPE = {"label": "y", "bits": 8}
 
@@ -31,8 +31,13 @@ def same(one: Batch, other: Batch) -> bool:
 
 def test_parts_are_the_rows_that_stand_there(rows):
     (first, second), whole, extras = rows
-    parts = ParquetParts(
-        [Part(second, 1, 3, 9), Part(second, 1, 11, 20), Part(first, 2, 0, 10), Part(first, 0, 19, 20)]
+    parts = RowGroupSlices(
+        [
+            RowGroupSlice(second, 1, 3, 9),
+            RowGroupSlice(second, 1, 11, 20),
+            RowGroupSlice(first, 2, 0, 10),
+            RowGroupSlice(first, 0, 19, 20),
+        ]
     )
     assert parts.rows == 26
     assert [len(found) for _, _, found in parts.scans()] == [2, 1, 1]
@@ -43,8 +48,8 @@ def test_parts_are_the_rows_that_stand_there(rows):
 
 def test_all_parts_are_the_whole_and_fit_the_same_recipe(rows):
     names, whole, extras = rows
-    parts = ParquetParts([Part(name, group, 0, n) for name in names for group, n in enumerate((20, 20, 10))])
-    source = sources.open(ParquetParts(parts.cut(0, 100)), recipe=RECIPE)
+    parts = RowGroupSlices([RowGroupSlice(name, group, 0, n) for name in names for group, n in enumerate((20, 20, 10))])
+    source = sources.open(RowGroupSlices(parts.cut(0, 100)), recipe=RECIPE)
     assert same(Batch.concatenate(list(source)), whole)
     assert source.recipe == extras.recipe
     again = [parts.cut(first, first + 7) for first in range(0, 100, 7)]
@@ -55,8 +60,10 @@ def test_all_parts_are_the_whole_and_fit_the_same_recipe(rows):
 def test_an_address_is_a_file(rows):
     (first, _), whole, extras = rows
     assert same(
-        Batch.concatenate(list(sources.open(ParquetParts([Part(f"file://{first}", 0, 0, 20)]), extras=extras))),
+        Batch.concatenate(
+            list(sources.open(RowGroupSlices([RowGroupSlice(f"file://{first}", 0, 0, 20)]), extras=extras))
+        ),
         whole[:20],
     )
     with pytest.raises(BadInput, match="nowhere: the Parquet file cannot be read"):
-        list(sources.open(ParquetParts([Part(f"file://{first}/nowhere", 0, 0, 20)]), extras=extras))
+        list(sources.open(RowGroupSlices([RowGroupSlice(f"file://{first}/nowhere", 0, 0, 20)]), extras=extras))

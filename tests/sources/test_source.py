@@ -146,7 +146,7 @@ def test_the_first_10_000_rows_decide_also_from_a_pipe(tmp_path, piped) -> None:
         with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as process:
             data = f"/dev/fd/{process.stdout.fileno()}" if piped else path
             source = sources.open(data, threads=0, on_error="skip")
-            assert source.settle().task == task
+            assert source.fit_recipe().task == task
             assert sum(map(len, source)) == (9000 if task == "multiclass" else 10_000)
 
 
@@ -154,7 +154,7 @@ def test_a_pipe_is_asked_for_nothing_where_the_task_is_said() -> None:
     ends = os.pipe()
     os.write(ends[1], b"1 1:1\n-1 1:1\n")
     source = sources.open(f"/dev/fd/{ends[0]}", recipe={"task": "binary"}, threads=1)
-    assert source.settle().task == "binary"  # while more may come
+    assert source.fit_recipe().task == "binary"  # while more may come
     os.write(ends[1], b"1 2:1\n")
     os.close(ends[1])
     assert sum(len(batch) for batch in source) == 3
@@ -311,9 +311,9 @@ def test_blocks_that_others_read_give_the_same_rows_and_bad_lines_by_the_same_pl
     for number, cut in enumerate(cutter.blocks()):
         part = parts[number % 2]
         read.append(part.read(cut))
-        places += (np.asarray(read[-1].positions) + part.uncounted).tolist()
+        places += (np.asarray(read[-1].positions) + part.lines_before_block).tolist()
     for part in parts:
-        cutter.hear(part.told())
+        cutter.add_counts(part.pass_counts())
     assert learned(read) == learned(rows)
     assert places == [place for batch in rows for place in batch.positions.tolist()]
     assert (cutter.rows, cutter.lines, cutter.skipped) == (whole.rows, whole.lines, whole.skipped)

@@ -6,7 +6,7 @@ import pytest
 
 from bayou import BadInput
 from bayou.rounds import plan_passes
-from bayou.spark.layout import files_of, lay_out, row_groups
+from bayou.spark.layout import files_of, plan_layout, row_groups
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +29,14 @@ def numbers(parts) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("order", ["mixed", "given"])
 def test_every_row_is_learned_or_held_out(folder, order):
     files = files_of(folder)
-    layout = lay_out(files, None, order, seed=3, least=20)
+    layout = plan_layout(files, None, order, seed=3, least=20)
     learned, held = numbers(layout.learned.parts), numbers(layout.held.parts)
     everything = numbers(row_groups(files)[0])
     assert sorted(learned + held) == sorted(everything)
     assert len(held) == 40  # twice a shard
     assert {name for name, _, _ in held} == {files[0], files[1], files[3]}  # some of all that have rows
     assert (learned == [row for row in everything if row not in set(held)]) is (order == "given")
-    again = lay_out(files, None, order, seed=3, least=20)
+    again = plan_layout(files, None, order, seed=3, least=20)
     assert again.learned.parts == layout.learned.parts
     # A row group is gone through once.
     scans = [scan[:2] for scan in layout.learned.scans()]
@@ -48,7 +48,7 @@ def test_every_row_is_learned_or_held_out(folder, order):
 
 
 def test_another_seed_is_another_order(folder):
-    one, other = (lay_out(files_of(folder), 0.1, "mixed", seed, least=10) for seed in (1, 2))
+    one, other = (plan_layout(files_of(folder), 0.1, "mixed", seed, least=10) for seed in (1, 2))
     assert one.held.parts == other.held.parts
     assert one.held.rows == 100
     assert one.learned.parts != other.learned.parts
@@ -77,6 +77,6 @@ def test_what_is_no_data_gets_a_sentence(folder, tmp_path):
         with pytest.raises(BadInput, match=words):
             files_of(data)
     with pytest.raises(BadInput, match=r"1,000 rows, and rounds need 400,000.*bayou train"):
-        lay_out(files_of(folder), None, "mixed", 0, 10_000)
+        plan_layout(files_of(folder), None, "mixed", 0, 10_000)
     with pytest.raises(BadInput, match="day=2/_metadata: the Parquet file cannot be read"):
         row_groups([str(folder / "day=2" / "_metadata")])

@@ -125,14 +125,14 @@ def test_a_batch_with_nothing_to_learn_counts_as_learned(spark, tmp_path, large,
 
 
 def test_a_round_learns_where_no_row_that_is_held_out_counts(spark, tmp_path):
-    from bayou.spark.layout import lay_out
+    from bayou.spark.layout import plan_layout
 
     place, folder, rows = tmp_path / "m.bayou", tmp_path / "rows", clicks(1_000)
     learn = face.foreach_batch(place, large=900, folder=folder, **LEARNED | {"learner": "bank"})
     learn(spark.createDataFrame(rows), 0)
     learn(spark.createDataFrame(rows).coalesce(1), 1)
     (file,) = (folder / "batch-1").glob("*.parquet")
-    held = {number for part in lay_out([str(file)], None, "given", 0, 25).held.parts for number in range(*part[2:])}
+    held = {number for part in plan_layout([str(file)], None, "given", 0, 25).held.parts for number in range(*part[2:])}
     assert 10 <= len(held) <= 100
     labels = pa.array([None if k in held else label for k, label in enumerate(rows["clicked"].to_pylist())])
     learn(spark.createDataFrame(without_labels(rows, labels)).coalesce(1), 2)

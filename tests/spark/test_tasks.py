@@ -49,7 +49,7 @@ def test_rows_that_a_learner_refuses_are_left_out_or_said(shard):
 
 def test_gains_come_back_from_bytes_and_the_base_stays(shard):
     base, parts = shard
-    told = tasks.Shards("key", rounds.to_bytes(base), [parts, parts], 2.0, "skip")
+    told = tasks.ShardTask("key", rounds.to_bytes(base), [parts, parts], 2.0, "skip")
     batches = list(tasks.learn(Held(told), [pa.record_batch({"id": [1]}), pa.record_batch({"id": [0]})]))
     assert tasks._base["key"].examples == base.examples  # it is there for the next task
     found = tasks.unpacked(pa.Table.from_batches(batches), rounds.GAIN)
@@ -75,7 +75,7 @@ def test_a_task_predicts_each_row_once(shard, monkeypatch):
     expected = bayou.predict(rows, model=base, keep=["id"], tags=False).to_arrow()
     sizes, whole = [], Predictions._predict
     monkeypatch.setattr(Predictions, "_predict", lambda self, batch: (sizes.append(len(batch)), whole(self, batch))[1])
-    held, task = Held(("a key", rounds.to_bytes(base))), scoring.Scoring(["id"], 0.95, "raise", "later")
+    held, task = Held(("a key", rounds.to_bytes(base))), scoring.ScoringTask(["id"], 0.95, "raise", "later")
     found = pa.Table.from_batches(scoring.score(held, task, rows.to_batches(max_chunksize=30)))
     assert found.equals(expected)
     assert sum(sizes) == 90

@@ -14,7 +14,7 @@ from bayou import BadInput, BadModel, load, rounds, sources
 from bayou import spark as face
 from bayou.core.extras import Extras
 from bayou.runs.train import Training
-from bayou.sources.row_group_slices import ParquetParts
+from bayou.sources.row_group_slices import RowGroupSlices
 
 pytestmark = pytest.mark.long
 # Small shards, so that few rows make some rounds.
@@ -44,15 +44,15 @@ def run(spark, files, tmp_path_factory):
 
 
 def test_the_same_bits_as_in_one_process(run, files):
-    from bayou.spark.layout import files_of, lay_out
+    from bayou.spark.layout import files_of, plan_layout
     from bayou.spark.tasks import held_out
 
-    layout = lay_out(files_of(files), None, "mixed", SMALL["seed"], SMALL["least"])
+    layout = plan_layout(files_of(files), None, "mixed", SMALL["seed"], SMALL["least"])
     assert layout.learned.rows + layout.held.rows == 12_000
     assert layout.held.rows == 240
     planned = rounds.plan_passes(layout.learned.rows, SMALL["shards"], SMALL["base_rows"], SMALL["least"], 2)
     assert [step.shards for step in planned] == [1, 3, 3, 3, 3]
-    first = ParquetParts(layout.learned.cut(0, planned[0].last))
+    first = RowGroupSlices(layout.learned.cut(0, planned[0].last))
     recipe = {name: SMALL[name] for name in ("label", "bits", "ignore")}
     learner = Training(first, **recipe).run().learner
     held, losses = held_out(learner, layout.held.parts, "raise"), []
@@ -63,8 +63,8 @@ def test_the_same_bits_as_in_one_process(run, files):
         gains = []
         for task, parts in enumerate(layout.shards(step)):
             part = copy.copy(learner)
-            for batch in sources.open(ParquetParts(parts), extras=Extras.of(part)):
-                rounds.learn_part(part, batch, step.shards / 2 if step.passed else step.shards)
+            for batch in sources.open(RowGroupSlices(parts), extras=Extras.of(part)):
+                rounds.learn_mergeable(part, batch, step.shards / 2 if step.passed else step.shards)
             gains.append(rounds.gain(part, learner, task))
         rounds.apply(learner, rounds.add(gains), float(step.shards))
         losses.append(learner.recombine(held))

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from bayou import __version__
 from bayou.cli import exit_codes, vw_flags
 from bayou.cli.demo.command import demo
-from bayou.cli.interrupts import CtrlC
+from bayou.cli.interrupts import InterruptHandler
 from bayou.cli.terminal import output, streams
 
 # Commands in the order of the help; each is the function of this name in the module of this name.
@@ -51,7 +51,7 @@ app.command()(demo)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        output.tell(f"bayou {__version__}")
+        output.print_result(f"bayou {__version__}")
         raise typer.Exit
 
 
@@ -79,5 +79,5 @@ def run(app: Any) -> None:
     # No command needs BLAS threads, and starting them takes a tenth of a second. Must be set before NumPy is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     streams.install()
-    CtrlC().install()
-    exit_codes.leave(app(prog_name="bayou", standalone_mode=False))
+    InterruptHandler().install()
+    exit_codes.exit_process(app(prog_name="bayou", standalone_mode=False))

@@ -23,8 +23,8 @@ def compare(
         list[str] | None,
         typer.Option(
             help=f"A learner, with parameters as in marginal:prior_variance=.1,memory=1e-4; may be given several "
-            f"times. If not given: {', '.join(registry.COMPARED)}; for numbers "
-            f"{', '.join(registry.COMPARED_OF_NUMBERS)}."
+            f"times. If not given: {', '.join(registry.DEFAULT_COMPARED)}; for numbers "
+            f"{', '.join(registry.DEFAULT_COMPARED_REGRESSION)}."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Draw the learning curves into this file: .png, .svg, .pdf.")] = None,
@@ -50,9 +50,9 @@ def compare(
     options.check_outputs({"--out": out, "--csv": csv, "--report": report}, data)
     with output.preparing():
         from bayou.cli.terminal import compare as table
-        from bayou.runs.compare import Comparing
+        from bayou.runs.compare import ComparisonRun
 
-        comparing = Comparing(
+        comparing = ComparisonRun(
             data,
             learner or None,
             delay=delay,
@@ -62,10 +62,10 @@ def compare(
             **recipe,
             **reading,
         )
-    with table.Board(comparing.entrants, comparing.source, quiet=quiet) as shown:
+    with table.ComparisonTable(comparing.entrants, comparing.source, quiet=quiet) as shown:
         comparison = comparing.run(shown.update)
     if as_json:
-        output.tell(json.dumps(comparison.as_dict()))
+        output.print_result(json.dumps(comparison.as_dict()))
     else:
         table.summarise(comparison)
     if csv is not None:

@@ -26,8 +26,8 @@ from bayou.core.errors import BadInput, BadModel
 from bayou.core.printable import printable
 from bayou.core.spelling import as_flags
 
-DONE, BAD_DATA, BAD_USAGE, DEFECT = 0, 1, 2, 70
-INTERRUPTED, HAD_ENOUGH = 128 + signal.SIGINT, 141  # 128 + SIGPIPE, which not every system has
+DONE, BAD_DATA, BAD_USAGE, INTERNAL_ERROR = 0, 1, 2, 70
+INTERRUPTED, BROKEN_PIPE = 128 + signal.SIGINT, 141  # 128 + SIGPIPE, which not every system has
 # Base class of the errors of the command line parser.
 ParserError: Any = typer.BadParameter.__base__
 
@@ -46,17 +46,17 @@ def exit_code(command: Callable[[], Any], debug: Callable[[], bool] = lambda: Fa
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
-        code = HAD_ENOUGH
+        code = BROKEN_PIPE
     except Exception as error:
-        code, sentence = _judged(error)
+        code, sentence = _exit_code_and_message(error)
         if debug():
             for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
-                output.say(line)
-        output.say(sentence, error=True)
+                output.print_note(line)
+        output.print_note(sentence, error=True)
     return code or _shown()
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """End the process. After a signal no thread is joined: one that was being started when Ctrl-C came would wait for
     work forever, and threads that still run must not see the interpreter being shut down.
     """
@@ -68,7 +68,7 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _judged(error: Exception) -> tuple[int, str]:
+def _exit_code_and_message(error: Exception) -> tuple[int, str]:
     """Return the exit code and the sentence for the error that ended a command."""
     if isinstance(error, BadInput | BadModel):
         return BAD_USAGE if isinstance(error, BadUsage) else BAD_DATA, str(error)
@@ -82,7 +82,7 @@ def _judged(error: Exception) -> tuple[int, str]:
             f"{where}the system refuses ({error.strerror}); `bayou --debug`, before the command, says where.",
         )
     what = f"{type(error).__name__}: {what}" if what else type(error).__name__
-    return DEFECT, (
+    return INTERNAL_ERROR, (
         f"Unexpected error ({what}). This is a bug in bayou, not in your data; please report it with the output of "
         "`bayou --debug`, which goes before the name of the command."
     )
@@ -94,6 +94,6 @@ def _shown() -> int:
     if error is None:
         return DONE
     if isinstance(error, BrokenPipeError):
-        return HAD_ENOUGH
-    output.say(f"standard output could not be written ({error.strerror or error}).", error=True)
+        return BROKEN_PIPE
+    output.print_note(f"standard output could not be written ({error.strerror or error}).", error=True)
     return BAD_DATA

@@ -113,7 +113,7 @@ def features(
             _write(out, table)
         said = [*_notes(learner, extras, table, by), *([] if out in (None, "-") else [f"they are in {out}"])]
     for sentence in said:
-        output.say(sentence)
+        output.print_note(sentence)
 
 
 def _write_plain_model(learner: Learner, out: str) -> str:
@@ -137,7 +137,7 @@ def _show(table: FeatureTable) -> None:
     for line in lines:
         last = f"  {line.pop()}" if is_last_text else ""
         names = "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=False))
-        output.tell(names + "".join(f"{_cell(cell):>12}" for cell in line[n_texts:]) + last)
+        output.print_result(names + "".join(f"{_cell(cell):>12}" for cell in line[n_texts:]) + last)
 
 
 def _one_line_per_column(table: FeatureTable) -> tuple[list[str], list[list[Any]]]:
@@ -232,7 +232,7 @@ def _trust(
         share = ""
         if weights is not None:
             features, mean = weights
-            share = f"; they hold {extras.names.share(abs(mean), features):.1%} of the weight mass"
+            share = f"; they hold {extras.names.named_fraction(abs(mean), features):.1%} of the weight mass"
         notes.append(f"{len(extras.names):,} features have a name{share}")
     if extras.required_recipe.kind != "svmlight" and not extras.required_recipe.exact:
         rate = collision_rate(n_touched, learner.n_features)

@@ -32,7 +32,7 @@ def info(
     learner = load(model)
     Extras.of(learner)  # refuses a recipe that does not fit the weights
     if as_json:
-        output.tell(json.dumps(_plain(model, learner)))
+        output.print_result(json.dumps(_plain(model, learner)))
     else:
         _show(_lines(model, learner))
 
@@ -123,4 +123,4 @@ def _titled(title: str, texts: list[str]) -> list[tuple[str, str]]:
 def _show(lines: list[tuple[str, str]]) -> None:
     width = max(len(what) for what, _ in lines) + 2
     for what, how in lines:
-        output.tell(what.ljust(width) + how)
+        output.print_result(what.ljust(width) + how)

@@ -19,7 +19,7 @@ NOT_WITHIN = tuple(f"{os.sep}{name}{os.sep}" for name in ("numba", "llvmlite", o
 AGAIN = 0.02
 
 
-class CtrlC:
+class InterruptHandler:
     """Handler of Ctrl-C that waits until Numba has returned; a second Ctrl-C meanwhile ends the process.
 
     The signal is then raised again for the handler of that time, such as that of a run that first saves its model.
@@ -35,7 +35,7 @@ class CtrlC:
 
     def _pressed(self, number: int, frame: FrameType | None) -> None:
         if self._waits:
-            exit_codes.leave(exit_codes.INTERRUPTED)
+            exit_codes.exit_process(exit_codes.INTERRUPTED)
         if not hasattr(signal, "setitimer") or not _within(frame):
             raise KeyboardInterrupt
         self._waits = True

@@ -35,10 +35,10 @@ def look(
 
         found = run(data, format=format, **recipe, **reading)
     if as_json:
-        output.tell(json.dumps(found.as_dict()))
+        output.print_result(json.dumps(found.as_dict()))
         return
     for line in columns.table(found.columns):
-        output.tell(line)
-    output.tell(f"{found.features:.1f} features a row")
+        output.print_result(line)
+    output.print_result(f"{found.features:.1f} features a row")
     for sentence in found.remarks:
-        output.say(sentence)
+        output.print_note(sentence)

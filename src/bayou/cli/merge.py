@@ -62,11 +62,11 @@ def merge(
 
         found = merge_models(models, base, weight, recombine)
     found.learner.save(out)
-    _tell(found, len(models))
-    output.say(f"the model is in {out}")
+    _print_summary(found, len(models))
+    output.print_note(f"the model is in {out}")
 
 
-def _tell(found: Merged, n_models: int) -> None:
+def _print_summary(found: Merged, n_models: int) -> None:
     merged = found.learner
     lines = [
         ("models", f"{n_models}"),
@@ -79,4 +79,4 @@ def _tell(found: Merged, n_models: int) -> None:
     elif hasattr(merged, "recombine"):
         lines.append(("combined", "by a guess; --recombine DATA learns it from rows that no model has learned"))
     for what, how in lines:
-        output.tell(f"{what:<10}{how}")
+        output.print_result(f"{what:<10}{how}")

@@ -144,9 +144,9 @@ def _ranges(options: list[str] | None) -> list[tuple[str, int, int]] | None:
 def check_choice(option: str, value: str, choices: Collection[str]) -> None:
     """Raise BadUsage if the value of an option is not one of its choices."""
     if value not in choices:
-        from bayou.core.checks import did_you_mean
+        from bayou.core.checks import suggest
 
-        raise BadUsage(f"{option} is {value!r}; it must be one of {', '.join(choices)}.{did_you_mean(value, choices)}")
+        raise BadUsage(f"{option} is {value!r}; it must be one of {', '.join(choices)}.{suggest(value, choices)}")
 
 
 def check_outputs(outputs: Mapping[str, str | Path | None], *inputs: Any) -> None:

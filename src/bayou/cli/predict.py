@@ -90,7 +90,10 @@ def predict(
             threads=threads,
             on_note=output.say_note,
         )
-    source, kind = predictions.source, prediction_files.Parquet if out.endswith(PARQUET) else prediction_files.Csv
+    source, kind = (
+        predictions.source,
+        prediction_files.ParquetPredictionWriter if out.endswith(PARQUET) else prediction_files.CsvPredictionWriter,
+    )
     shown = not quiet and (out != "-" or not sys.stdout.isatty())
     with (
         output.progress(source.bytes_total, "bytes", shown=shown) as show,
@@ -106,7 +109,7 @@ def predict(
         if out == "-" and output.had_enough():
             return
     for sentence in [*_summary(predictions), *table.summary(out)]:
-        output.say(sentence)
+        output.print_note(sentence)
 
 
 def _shares(text: str | None) -> list[float]:

@@ -31,7 +31,7 @@ def replay(
     with output.preparing(), extra("serve"):
         from bayou.serve.state_folder import replayed
     with output.progress(None, "entries") as show:
-        model = replayed(state, name, lambda done, last: show(done), output.say)
+        model = replayed(state, name, lambda done, last: show(done), output.print_note)
     model.copy().save(out)
-    output.say(f"{model.version:,} entries of the log, {model.learner.examples:,} examples in all")
-    output.say(f"the model is in {out}")
+    output.print_note(f"{model.version:,} entries of the log, {model.learner.examples:,} examples in all")
+    output.print_note(f"the model is in {out}")

@@ -68,7 +68,7 @@ def reproduce(
         raise BadUsage(f"--out is {out}, where the --data are, and these could be lost; choose another folder.")
     for experiment in chosen:
         with ProgressLine() as progress:
-            chosen_options = papers.Options(
+            chosen_options = papers.ExperimentOptions(
                 out=out,
                 quick=quick,
                 draws=seeds,
@@ -86,9 +86,9 @@ def reproduce(
         for table in findings.tables:
             _print(table, console)
         for note in findings.notes:
-            output.tell(note)
+            output.print_result(note)
         files = ", ".join(str(path) for path in findings.files)
-        output.say(f"written: {files}")
+        output.print_note(f"written: {files}")
 
 
 def _make_folder(out: Path) -> None:

@@ -49,9 +49,9 @@ def select(
         raise BadUsage("--json and --out - both write to standard output; use one of them.")
     options.check_outputs({"--out": out, "--picture": picture}, data)
     with output.preparing():
-        from bayou.runs.select import Selecting
+        from bayou.runs.select import SelectionRun
 
-        selecting = Selecting(
+        selecting = SelectionRun(
             data,
             wanted,
             settings=set_ or [],
@@ -64,7 +64,7 @@ def select(
     with output.progress(selecting.source.bytes_total, "bytes", shown=not quiet) as progress:
         found = selecting.run(progress)
     if as_json:
-        output.tell(json.dumps(found.as_dict()))
+        output.print_result(json.dumps(found.as_dict()))
     elif out != "-":
         _show(found)
     if out is not None:
@@ -74,7 +74,7 @@ def select(
 
         draw(found, picture)
     for sentence in found.notes:
-        output.say(sentence)
+        output.print_note(sentence)
 
 
 def _sizes(text: str) -> list[int]:
@@ -88,12 +88,12 @@ def _sizes(text: str) -> list[int]:
 
 
 def _show(found: Selection) -> None:
-    output.tell(f"{'size':>8}{'log loss':>12}{'AUC':>10}{'inclusion prior':>18}")
+    output.print_result(f"{'size':>8}{'log loss':>12}{'AUC':>10}{'inclusion prior':>18}")
     for point in found.sizes:
         loss = "-" if point.log_loss is None else f"{point.log_loss:.5f}"
         auc = "-" if point.auc is None else f"{point.auc:.4f}"
-        output.tell(f"{point.size:>8,}{loss:>12}{auc:>10}{point.inclusion_prior:>18g}")
-    output.say(f"{found.examples:,} examples read, {found.held_out:,} of them held out")
+        output.print_result(f"{point.size:>8,}{loss:>12}{auc:>10}{point.inclusion_prior:>18g}")
+    output.print_note(f"{found.examples:,} examples read, {found.held_out:,} of them held out")
 
 
 def _write_features(found: Selection, out: str) -> None:

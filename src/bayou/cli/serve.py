@@ -99,7 +99,7 @@ def serve(
             None if tokens is None else Tokens.of(tokens),
             host,
             port,
-            output.say,
+            output.print_note,
             log_format,
         )
     try:

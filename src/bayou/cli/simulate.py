@@ -43,9 +43,9 @@ def simulate(
         bayou simulate random --examples 10000 --out clicks.svm
     """
     if kind not in KINDS:
-        from bayou.core.checks import did_you_mean
+        from bayou.core.checks import suggest
 
-        near = did_you_mean(kind, KINDS)
+        near = suggest(kind, KINDS)
         raise BadUsage(f"there is no stream called {kind!r}; there are: {', '.join(KINDS)}.{near}")
     options.check_outputs({"--out": out, "--truth": truth})
 
@@ -72,7 +72,7 @@ def simulate(
     seconds = time.perf_counter() - started
     if not output.had_enough():
         told = f"{size / 1e6:,.1f} MB of text in {seconds:.1f} s"
-        output.say(f"{examples:,} examples of {stream.n_features:,} features; {told}")
+        output.print_note(f"{examples:,} examples of {stream.n_features:,} features; {told}")
 
 
 def _settings(given: list[str], generator: Any) -> dict[str, Any]:
@@ -88,14 +88,14 @@ def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarra
     from bayou.outputs.text import svmlight
     from bayou.simulate import BATCH_SIZE
     from bayou.sources import spare_cores
-    from bayou.sources.reading.parallel_map import InOrder
+    from bayou.sources.reading.parallel_map import ParallelMap
 
     def text(start: int) -> tuple[int, np.ndarray]:
         size = min(BATCH_SIZE, n_examples - start)
         (batch,) = stream.batches(size, start=start)
         return start + size, svmlight(batch)
 
-    ahead = InOrder(range(0, n_examples, BATCH_SIZE), text, threads=spare_cores())
+    ahead = ParallelMap(range(0, n_examples, BATCH_SIZE), text, threads=spare_cores())
     try:
         yield from ahead
     finally:

@@ -80,16 +80,16 @@ def train(
         )
     if training.fitted is not None and not quiet:
         progress_table.show_columns(training.fitted)
-    with progress_table.Watch(training.source, quiet=quiet) as shown:
+    with progress_table.ProgressTable(training.source, quiet=quiet) as shown:
         training.on_note = shown.say
         run = training.run(shown.update)
     training.on_note = output.say_note
     if as_json:
-        output.tell(json.dumps(run.as_dict()))
+        output.print_result(json.dumps(run.as_dict()))
     else:
         progress_table.summarise(run, model)
     training.write_report(run)
-    if run.unsaved:
-        raise run.unsaved
+    if run.save_error:
+        raise run.save_error
     if run.signal:
         raise typer.Exit(128 + run.signal)

@@ -112,7 +112,7 @@ def _loss(name: str) -> list[str]:
     )
 
 
-def translated(flags: list[Flag], args: list[str], own: dict[str, bool]) -> list[str]:
+def translate_flags(flags: list[Flag], args: list[str], own: dict[str, bool]) -> list[str]:
     """Arguments without Vowpal Wabbit's flags; own: the command's own options, and whether a value follows.
 
     >>> translated(TRAIN, ["-d", "a.vw", "-b18", "-q", "ab", "-f", "m.bayou"], {"-q": True})
@@ -183,7 +183,7 @@ def _command(flags: list[Flag]) -> type[TyperCommand]:
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             options = [param for param in self.params if param.param_type_name == "option"]
             own = {name: not getattr(param, "is_flag", False) for param in options for name in param.opts}
-            return super().parse_args(ctx, translated(flags, args, own))
+            return super().parse_args(ctx, translate_flags(flags, args, own))
 
     return Command
 

@@ -9,7 +9,7 @@ import numpy as np
 from bayou.core.errors import BadInput
 
 
-def refuse_masked(values: Any, what: str) -> None:
+def check_not_masked(values: Any, what: str) -> None:
     """Raise BadInput if `values` has masked entries: NumPy drops the mask, and they would be taken for data."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise BadInput(
@@ -20,7 +20,7 @@ def refuse_masked(values: Any, what: str) -> None:
 
 def as_array(values: Any, what: str) -> np.ndarray:
     """Return `values` as an array; raise BadInput if they do not form one."""
-    refuse_masked(values, what)
+    check_not_masked(values, what)
     try:
         return np.asarray(values)
     except (TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
@@ -29,7 +29,7 @@ def as_array(values: Any, what: str) -> np.ndarray:
 
 def as_float(values: Any, what: str) -> np.ndarray:
     """Return a contiguous float32 or float64 array, whichever is wide enough for the type of `values`."""
-    refuse_masked(values, what)
+    check_not_masked(values, what)
     try:
         values = np.asarray(values)
         if values.dtype.kind not in "biufO":
@@ -42,7 +42,7 @@ def as_float(values: Any, what: str) -> np.ndarray:
     return np.ascontiguousarray(values)
 
 
-def as_features(indices: Any) -> tuple[np.ndarray, int]:
+def as_indices(indices: Any) -> tuple[np.ndarray, int]:
     """Return feature indices as uint32, and how many were wider than that and had their high half folded in."""
     indices = np.ascontiguousarray(as_array(indices, "indices"))
     if indices.size == 0:
@@ -60,7 +60,7 @@ def as_features(indices: Any) -> tuple[np.ndarray, int]:
     return (indices ^ high).astype(np.uint32), int(np.count_nonzero(high))
 
 
-def per_row(column: Any, n: int, what: str) -> np.ndarray | None:
+def as_row_values(column: Any, n: int, what: str) -> np.ndarray | None:
     """Return one float64 for each of n rows, or None if `column` is None."""
     if column is None:
         return None
@@ -72,7 +72,7 @@ def per_row(column: Any, n: int, what: str) -> np.ndarray | None:
 
 def as_weights(weights: Any, n: int) -> np.ndarray | None:
     """Return one finite weight >= 0 for each of n rows, or None if `weights` is None."""
-    weights = per_row(weights, n, "weight")
+    weights = as_row_values(weights, n, "weight")
     if weights is not None and not (fine := np.isfinite(weights) & (weights >= 0)).all():
         row = int(fine.argmin())
         raise BadInput(f"row {row}: the weight is {weights[row]:g}; a weight must be a finite number >= 0.")
@@ -100,7 +100,7 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
     return np.ascontiguousarray(groups.astype(np.uint8, copy=False))
 
 
-def as_row_numbers(rows: Any, n: int) -> np.ndarray:
+def as_row_indices(rows: Any, n: int) -> np.ndarray:
     """Return the row indices, from 0 to n - 1, that integers (negative: from the end) or a boolean mask select."""
     rows = as_array(rows, "rows")
     if rows.dtype == np.bool_ and rows.shape == (n,):

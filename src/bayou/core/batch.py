@@ -15,23 +15,23 @@ import numpy as np
 
 from bayou.core.arrays import (
     as_array,
-    as_features,
     as_float,
     as_groups,
+    as_indices,
     as_positions,
-    as_row_numbers,
+    as_row_indices,
+    as_row_values,
     as_weights,
-    per_row,
     read_only,
 )
-from bayou.core.canonical import tidied
-from bayou.core.checks import float_type, several, shown, whole_number
+from bayou.core.canonical import canonicalize
+from bayou.core.checks import check_dtype, check_int, check_iterable, shortened_repr
 from bayou.core.errors import BadInput
 
 # 2^32 - 1 is not a feature: learners keep one spare row after the last feature.
 MAX_FEATURES = 2**32 - 1
 _CSR = ("indptr", "indices", "values")
-_BOUNDS = ("longest", "largest", "max_index", "ones")
+_BOUNDS = ("max_row_length", "max_abs_value", "max_index", "is_all_ones")
 
 
 class Batch:
@@ -63,15 +63,15 @@ class Batch:
     """
 
     __slots__ = (
-        "folded",
         "groups",
         "indices",
         "indptr",
+        "is_all_ones",
         "labels",
-        "largest",
-        "longest",
+        "max_abs_value",
         "max_index",
-        "ones",
+        "max_row_length",
+        "n_wrapped",
         "positions",
         "tags",
         "values",
@@ -86,10 +86,10 @@ class Batch:
     tags: Sequence[str] | None
     positions: np.ndarray | None
     groups: np.ndarray | None
-    folded: int
-    longest: int
-    largest: float
-    ones: bool
+    n_wrapped: int
+    max_row_length: int
+    max_abs_value: float
+    is_all_ones: bool
     max_index: int
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Batch:
         if indptr.size and indptr.dtype.kind not in "iu":
             raise BadInput(f"indptr must be whole numbers; it has type {indptr.dtype}.")
         self.indptr = indptr.astype(np.int64, copy=False)
-        self.indices, self.folded = as_features(indices)
+        self.indices, self.n_wrapped = as_indices(indices)
         self.values = as_float(values, "values")
         n = len(self.indptr) - 1
         if (
@@ -163,14 +163,14 @@ class Batch:
                 f"len(indices) = len(values); it ends at {self.indptr[-1] if n >= 0 else None}, with "
                 f"{len(self.indices)} indices and {self.values.size} values."
             )
-        self.labels = per_row(labels, n, "label")
+        self.labels = as_row_values(labels, n, "label")
         self.weights = as_weights(weights, n)
-        self.tags = None if tags is None else several("tags", tags, "one text per row")
+        self.tags = None if tags is None else check_iterable("tags", tags, "one text per row")
         if self.tags is not None and len(self.tags) != n:
             raise BadInput(f"{len(self.tags)} tags for {n} rows; give one per row.")
         self.positions = as_positions(positions, n)
         self.groups = as_groups(groups, len(self.indices))
-        self._inspect()
+        self._validate()
         if self.max_index >= 2**31 and getattr(indices, "dtype", None) == np.int32:
             raise BadInput(f"feature {np.min(indices)} is negative; features are numbered from 0.")
         # Read-only views: the checked arrays cannot be changed through the batch.
@@ -180,7 +180,7 @@ class Batch:
         return self
 
     @classmethod
-    def trusted(
+    def from_trusted(
         cls,
         indptr: np.ndarray,
         indices: np.ndarray,
@@ -189,9 +189,9 @@ class Batch:
         weights: np.ndarray | None,
         *,
         tags: list[str] | None,
-        longest: int,
-        largest: float,
-        ones: bool,
+        max_row_length: int,
+        max_abs_value: float,
+        is_all_ones: bool,
         max_index: int,
         groups: np.ndarray | None = None,
     ) -> Batch:
@@ -202,23 +202,31 @@ class Batch:
             read_only(array)
         self.labels, self.weights, self.tags, self.positions = labels, weights, tags, None
         self.groups = None if groups is None else read_only(groups)
-        self.folded, self.longest, self.largest, self.ones, self.max_index = 0, longest, largest, ones, max_index
+        self.n_wrapped, self.max_row_length, self.max_abs_value, self.is_all_ones, self.max_index = (
+            0,
+            max_row_length,
+            max_abs_value,
+            is_all_ones,
+            max_index,
+        )
         return self
 
-    def _inspect(self) -> None:
+    def _validate(self) -> None:
         """Check every value and make the rows canonical."""
-        rows, seen = tidied(self.indptr, self.indices, self.values, self.groups)
+        rows, seen = canonicalize(self.indptr, self.indices, self.values, self.groups)
         if not np.isfinite(seen.largest):
             if np.isfinite(self.values).all():
                 raise BadInput("a feature repeated within a row has values whose sum is not finite.")
             self._refuse(self.values, "every value must be a finite number")
         self.indptr, self.indices, self.values, self.groups = rows
-        self.longest, self.max_index, self.largest, self.ones = seen[:4]
+        self.max_row_length, self.max_index, self.max_abs_value, self.is_all_ones = seen[:4]
 
     def _refuse(self, values: np.ndarray, why: str) -> NoReturn:
         """Raise BadInput that names the first of `values` that is not finite."""
         k = int(np.argmin(np.isfinite(values)))
-        raise BadInput(f"row {self.row_of(k)}, feature {self.indices[k]}: the value is {self.values[k]}; {why}.")
+        raise BadInput(
+            f"row {self.row_of_nonzero(k)}, feature {self.indices[k]}: the value is {self.values[k]}; {why}."
+        )
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -234,13 +242,13 @@ class Batch:
             return self.nonzeros
         return int(np.diff(self.indptr)[self.weights > 0].sum())
 
-    def each_weight(self) -> np.ndarray:
+    def weights_or_ones(self) -> np.ndarray:
         """Return the weight of every row; all 1 if the batch has none."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
-    def row_of(self, k: int) -> int:
+    def row_of_nonzero(self, k: int) -> int:
         """Return the row that holds the k-th non-zero."""
-        k = whole_number("k", k, 0, self.nonzeros - 1)
+        k = check_int("k", k, 0, self.nonzeros - 1)
         return int(np.searchsorted(self.indptr, k, side="right")) - 1
 
     # Otherwise Python would iterate by calling __getitem__ with integers.
@@ -249,7 +257,7 @@ class Batch:
     def __getitem__(self, rows: slice) -> Batch:
         """Return a slice of consecutive rows, without copying features."""
         if not isinstance(rows, slice):
-            raise BadInput(f"a batch is cut by slices, such as batch[3:4] for row 3, not by {shown(rows)}.")
+            raise BadInput(f"a batch is cut by slices, such as batch[3:4] for row 3, not by {shortened_repr(rows)}.")
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")
@@ -275,7 +283,7 @@ class Batch:
         >>> batch.take([2, 0]).labels, batch.take(batch.labels < 0).indices
         (array([1., 1.]), array([1], dtype=uint32))
         """
-        rows = as_row_numbers(rows, len(self))
+        rows = as_row_indices(rows, len(self))
         lengths = self.indptr[rows + 1] - self.indptr[rows]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         places = np.repeat(self.indptr[rows] - indptr[:-1], lengths)
@@ -283,7 +291,7 @@ class Batch:
         return self.replace(
             indptr=read_only(indptr),
             indices=read_only(self.indices[places]),
-            values=read_only(np.ones(len(places), self.values.dtype) if self.ones else self.values[places]),
+            values=read_only(np.ones(len(places), self.values.dtype) if self.is_all_ones else self.values[places]),
             groups=None if self.groups is None else read_only(self.groups[places]),
             labels=None if self.labels is None else self.labels[rows],
             weights=None if self.weights is None else self.weights[rows],
@@ -296,16 +304,16 @@ class Batch:
 
         A value that rounds to 0 in float32 is dropped like any zero; one too large for it raises BadInput.
         """
-        dtype = float_type(dtype)
+        dtype = check_dtype(dtype)
         if self.values.dtype == dtype:
             return self
-        if self.ones:
+        if self.is_all_ones:
             return self.replace(values=read_only(np.ones(self.nonzeros, dtype)))
         with np.errstate(over="ignore"):
             values = self.values.astype(dtype)
-            largest = float(values.dtype.type(self.largest))
-        if values.all() and np.isfinite(largest):  # rounding keeps the order, so the largest stays the largest
-            return self.replace(values=read_only(values), largest=largest)
+            max_abs_value = float(values.dtype.type(self.max_abs_value))
+        if values.all() and np.isfinite(max_abs_value):  # rounding keeps the order, so the largest stays the largest
+            return self.replace(values=read_only(values), max_abs_value=max_abs_value)
         if not np.isfinite(values).all():
             self._refuse(values, f"as {values.dtype} it would not be finite")
         thin = Batch.from_arrays(self.indptr, self.indices, values, groups=self.groups)
@@ -322,13 +330,13 @@ class Batch:
         >>> Batch.concatenate([batch[1:], batch[:1]]).labels
         array([-1.,  1.])
         """
-        parts = several("batches", batches, "some batches")
+        parts = check_iterable("batches", batches, "some batches")
         if not parts:
             raise BadInput("there are no batches to concatenate; give at least one.")
         for part in parts:
             check_is_batch(part)
-        labelled = [part.labels is not None for part in parts]
-        if any(labelled) and not all(labelled):
+        require_labels = [part.labels is not None for part in parts]
+        if any(require_labels) and not all(require_labels):
             raise BadInput("some of these batches have labels and others have none; give labels to all, or to none.")
 
         def joined(name: str) -> Any:
@@ -344,21 +352,21 @@ class Batch:
             indices=read_only(joined("indices")),
             values=read_only(joined("values")),
             labels=joined("labels"),
-            weights=np.concatenate([part.each_weight() for part in parts]) if weighted else None,
+            weights=np.concatenate([part.weights_or_ones() for part in parts]) if weighted else None,
             tags=[tag for part in parts for tag in part.tags or ()] if tagged else None,
             positions=joined("positions"),
             groups=None if (groups := joined("groups")) is None else read_only(groups),
-            folded=sum(part.folded for part in parts),
-            longest=max(part.longest for part in parts),
-            largest=max(part.largest for part in parts),
+            n_wrapped=sum(part.n_wrapped for part in parts),
+            max_row_length=max(part.longest for part in parts),
+            max_abs_value=max(part.largest for part in parts),
             max_index=max(part.max_index for part in parts),
-            ones=all(part.ones for part in parts),
+            is_all_ones=all(part.ones for part in parts),
         )
 
     def with_labels(self, labels: Any, weights: Any = None) -> Batch:
         """Return the batch with other labels (and weights, if given), without checking the features again."""
         return self.replace(
-            labels=per_row(labels, len(self), "label"),
+            labels=as_row_values(labels, len(self), "label"),
             weights=self.weights if weights is None else as_weights(weights, len(self)),
         )
 
@@ -381,10 +389,10 @@ class Batch:
         other = object.__new__(Batch)
         other.indptr, other.indices, other.values = self.indptr, self.indices, self.values
         other.labels, other.weights = self.labels, self.weights
-        other.tags, other.positions, other.folded = self.tags, self.positions, self.folded
+        other.tags, other.positions, other.n_wrapped = self.tags, self.positions, self.n_wrapped
         other.groups = self.groups
-        other.longest, other.largest = self.longest, self.largest
-        other.max_index, other.ones = self.max_index, self.ones
+        other.max_row_length, other.max_abs_value = self.max_row_length, self.max_abs_value
+        other.max_index, other.is_all_ones = self.max_index, self.is_all_ones
         for name, part in parts.items():
             setattr(other, name, part)
         return other
@@ -394,7 +402,7 @@ class Batch:
         from scipy.sparse import csr_array
 
         needed = int(self.indices.max(initial=0)) + 1 if self.nonzeros else 0
-        width = needed if n_features is None else whole_number("n_features", n_features, needed)
+        width = needed if n_features is None else check_int("n_features", n_features, needed)
         return csr_array((self.values, self.indices.astype(np.int64), self.indptr), shape=(len(self), width))
 
     def __repr__(self) -> str:
@@ -407,10 +415,12 @@ def check_is_batch(batch: Any) -> None:
         raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
 
 
-def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
+def require_labels(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield the batches; raise BadInput for one that has no labels or is not a Batch."""
     if not isinstance(batches, Iterable) or hasattr(batches, "tocsr") or isinstance(batches, np.ndarray):
-        raise BadInput(f"batches is {shown(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix.")
+        raise BadInput(
+            f"batches is {shortened_repr(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix."
+        )
     for batch in batches:
         check_is_batch(batch)
         if batch.labels is None:
@@ -418,7 +428,7 @@ def labelled(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-class Row(NamedTuple):
+class Example(NamedTuple):
     """A single example, canonical and finite as in a batch, for callers that process one at a time.
 
     Its features are the first `size` entries of `indices` (uint32), `values` and `groups`; no index exceeds
@@ -428,23 +438,23 @@ class Row(NamedTuple):
     indices: np.ndarray
     values: np.ndarray
     size: int
-    largest: float
-    ones: bool
+    max_abs_value: float
+    is_all_ones: bool
     max_index: int
     groups: np.ndarray | None = None
 
     def batch(self, labels: Any = None, weights: Any = None) -> Batch:
         """Return the example as a batch of one row."""
-        return Batch.trusted(
+        return Batch.from_trusted(
             np.array((0, self.size)),
             self.indices[: self.size],
             self.values[: self.size],
-            per_row(labels, 1, "label"),
+            as_row_values(labels, 1, "label"),
             as_weights(weights, 1),
             tags=None,
-            longest=self.size,
-            largest=self.largest,
-            ones=self.ones,
+            max_row_length=self.size,
+            max_abs_value=self.max_abs_value,
+            is_all_ones=self.is_all_ones,
             max_index=self.max_index,
             groups=None if self.groups is None else self.groups[: self.size],
         )

@@ -1,6 +1,6 @@
 """Canonical rows: within a row no feature occurs twice and no value is zero.
 
-`survey` collects the bounds that a batch needs in one pass. If there are zeros or rows whose indices do not ascend,
+`measure` collects the bounds that a batch needs in one pass. If there are zeros or rows whose indices do not ascend,
 `canonical` drops the zeros and sums the duplicates in the rows that have them.
 """
 
@@ -15,17 +15,17 @@ from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 
 # Up to this length, duplicates in a row are found with 2^14 marks, which fit in the cache.
-_SHORT = 512
+_MAX_MARKED_ROW_LENGTH = 512
 _MARKS = 1 << 14
 _TO_MARK = np.uint64(64 - 14)
-_SCATTER = np.uint64(0x9E3779B97F4A7C15)
+_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 # From this many non-zeros on, both halves are scanned in parallel by two threads.
-_LARGE = 1 << 20
+_MIN_THREADED_NONZEROS = 1 << 20
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
 
-class Survey(NamedTuple):
+class CsrStats(NamedTuple):
     """Exact bounds and properties of CSR arrays."""
 
     longest: int = 0  # largest number of features in a row
@@ -36,45 +36,45 @@ class Survey(NamedTuple):
     ascending: bool = True  # the indices of every row ascend
 
 
-def survey(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Survey:
+def measure(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> CsrStats:
     """Return the survey of CSR arrays, reading every row, index and value once.
 
     Without its sign bit a float compares like the integer with the same bits (NaN above infinity above all others),
     and integer comparisons vectorize.
     """
-    longest, down_between = _look_at_rows(indptr, indices)
+    longest, down_between = _scan_rows(indptr, indices)
     if not indices.size:
-        return Survey(longest)
+        return CsrStats(longest)
     word = np.uint32 if values.itemsize == 4 else np.uint64
     bits, mask = values.view(word), word(np.iinfo(word).max >> 1)
-    if indices.size < _LARGE:
-        parts = [_look_at_nonzeros(bits, mask, indices)]
+    if indices.size < _MIN_THREADED_NONZEROS:
+        parts = [_scan_nonzeros(bits, mask, indices)]
     else:
         half = indices.size // 2
         with ThreadPoolExecutor(1) as other:
-            first = other.submit(_look_at_nonzeros, bits[:half], mask, indices[:half])
+            first = other.submit(_scan_nonzeros, bits[:half], mask, indices[:half])
             # one index more, so that the step between the halves is checked too
-            second = _look_at_nonzeros(bits[half:], mask, indices[half - 1 :])
+            second = _scan_nonzeros(bits[half:], mask, indices[half - 1 :])
             parts = [first.result(), second]
     smallest, highest, either, down, features = zip(*parts, strict=True)
     low, high = np.array([min(smallest), max(highest)], word).view(values.dtype)
     # All are 1 if the smallest and the largest are and no sign bit is set.
     ones = bool(low == high == 1 and np.bitwise_or.reduce(np.array(either, word)) == max(highest))
-    return Survey(longest, int(max(features)), float(high), ones, bool(low == 0), sum(down) == down_between)
+    return CsrStats(longest, int(max(features)), float(high), ones, bool(low == 0), sum(down) == down_between)
 
 
-def tidied(
+def canonicalize(
     indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None
-) -> tuple[Arrays, Survey]:
+) -> tuple[Arrays, CsrStats]:
     """Return the canonical rows and their survey. If `largest` is not finite, the caller must reject them."""
-    rows, seen = (indptr, indices, values, groups), survey(indptr, indices, values)
+    rows, seen = (indptr, indices, values, groups), measure(indptr, indices, values)
     if np.isfinite(seen.largest) and (merged := canonical(*rows, seen)) is not None:
-        return merged, survey(*merged[:3])
+        return merged, measure(*merged[:3])
     return rows, seen
 
 
 def canonical(
-    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None, seen: Survey
+    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None, seen: CsrStats
 ) -> Arrays | None:
     """Return the rows with duplicates summed (in their lowest group) and zeros dropped; None if there are neither."""
     flags = np.zeros(len(indptr) - 1, np.bool_)
@@ -89,7 +89,7 @@ def canonical(
 
 
 @kernel
-def _look_at_rows(indptr, indices):
+def _scan_rows(indptr, indices):
     """Return the longest row, and how many rows begin with an index not above the last one before (which is fine)."""
     longest = 0
     down = 0
@@ -102,7 +102,7 @@ def _look_at_rows(indptr, indices):
 
 
 @kernel
-def _look_at_nonzeros(bits, mask, indices):
+def _scan_nonzeros(bits, mask, indices):
     """Return the bits of the smallest and the largest absolute value and the OR of all bits; then how many indices are
     not above the one before, and the largest index. The compiler only vectorizes loops from 0 over whole arrays."""
     smallest = mask
@@ -122,7 +122,7 @@ def _look_at_nonzeros(bits, mask, indices):
 
 
 @kernel
-def _place(slots, owners, row, feature):
+def _probe(slots, owners, row, feature):
     """Return the slot of `feature` of `row` in a small open-addressed table, or the free slot for it."""
     mask = slots.size - 1
     at = (np.int64(feature) * 2654435761 >> 7) & mask
@@ -146,22 +146,22 @@ def _flag_repeated(indptr, indices, longest, flags):
     In a short row, features are compared only if they share a mark, which is rare.
     """
     marks = zeros(_MARKS, np.uint32)
-    slots, owners = _tables(longest if longest > _SHORT else 0)
+    slots, owners = _tables(longest if longest > _MAX_MARKED_ROW_LENGTH else 0)
     found = 0
     for row in range(indptr.size - 1):
         start, stop = indptr[row], indptr[row + 1]
         repeated = False
-        if stop - start <= _SHORT:
+        if stop - start <= _MAX_MARKED_ROW_LENGTH:
             mark = np.uint32(row + 1)
             for k in range(start, stop):
-                at = (np.uint64(indices[k]) * _SCATTER) >> _TO_MARK
+                at = (np.uint64(indices[k]) * _HASH_MULTIPLIER) >> _TO_MARK
                 if marks[at] == mark:
                     for earlier in range(start, k):
                         repeated |= indices[earlier] == indices[k]
                 marks[at] = mark
         else:
             for k in range(start, stop):
-                at = _place(slots, owners, row, indices[k])
+                at = _probe(slots, owners, row, indices[k])
                 repeated |= owners[at] == row
                 owners[at] = row
                 slots[at] = indices[k]
@@ -206,7 +206,7 @@ def _merge(indptr, indices, values, groups, longest, flags):
             continue
         last = indptr[row + 1]
         for k in range(first, last):
-            at = _place(slots, owners, row, indices[k])
+            at = _probe(slots, owners, row, indices[k])
             if owners[at] == row:
                 place = places[at]
                 if grouped and values[k] != 0:

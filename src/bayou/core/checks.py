@@ -14,32 +14,32 @@ from bayou.core.errors import BadInput
 
 _Choice = TypeVar("_Choice")
 # Maximum number of characters of an invalid value in a message.
-_SHOWN = 200
+_MAX_REPR_CHARS = 200
 
 
-def whole_number(name: str, value: Any, low: int, high: int = 2**63 - 1) -> int:
+def check_int(name: str, value: Any, low: int, high: int = 2**63 - 1) -> int:
     """Return `value` as an int; raise BadInput if it is not an integer in [low, high]."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not low <= value <= high:
         upper = f" to {high}" if high < 2**63 - 1 else " on"
-        raise BadInput(f"{name} is {shown(value)}; it must be a whole number from {low}{upper}.")
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be a whole number from {low}{upper}.")
     return int(value)
 
 
-def positive_number(name: str, value: Any, zero: bool = False, high: float = math.inf) -> float:
+def check_positive(name: str, value: Any, zero: bool = False, high: float = math.inf) -> float:
     """Return `value` as a float; raise BadInput if it is not finite, > 0 (>= 0 if `zero`) and at most `high`."""
     number = as_number(value)
     if not (math.isfinite(number) and (number > 0 or (zero and number == 0)) and number <= high):
         upper = f" and at most {high:g}" if high < math.inf else ""
-        raise BadInput(f"{name} is {shown(value)}; it must be a number {'>=' if zero else '>'} 0{upper}.")
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be a number {'>=' if zero else '>'} 0{upper}.")
     return number
 
 
-def finite_number(name: str, value: Any) -> float:
+def check_finite(name: str, value: Any) -> float:
     """Return `value` as a float; raise BadInput if it is not a finite number."""
     number = as_number(value)
     if not math.isfinite(number):
-        raise BadInput(f"{name} is {shown(value)}; it must be a finite number.")
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be a finite number.")
     return number
 
 
@@ -53,99 +53,99 @@ def as_number(value: Any) -> float:
         return math.inf
 
 
-def is_share(value: Any) -> bool:
+def is_fraction(value: Any) -> bool:
     """Return whether `value` is a number strictly between 0 and 1."""
     return 0.0 < as_number(value) < 1.0
 
 
-def share(name: str, value: Any) -> float:
+def check_fraction(name: str, value: Any) -> float:
     """Return `value` as a float; raise BadInput if it is not strictly between 0 and 1."""
-    if not is_share(value):
-        raise BadInput(f"{name} is {shown(value)}; it must be between 0 and 1.")
+    if not is_fraction(value):
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be between 0 and 1.")
     return float(value)
 
 
-def yes_or_no(name: str, value: Any) -> bool:
+def check_bool(name: str, value: Any) -> bool:
     """Return `value` as a bool; raise BadInput if it is not a bool (0 and 1 are not)."""
     if not isinstance(value, bool | np.bool_):
-        raise BadInput(f"{name} is {shown(value)}; it must be True or False.")
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be True or False.")
     return bool(value)
 
 
-def path(name: str, value: Any) -> str:
+def check_path(name: str, value: Any) -> str:
     """Return `value` as a str; raise BadInput if it cannot be the path of a file."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     with contextlib.suppress(UnicodeEncodeError):
         if isinstance(text, str) and b"\0" not in os.fsencode(text):
             return text
-    raise BadInput(f"{name} is {shown(value)}; it must be the path of a file.")
+    raise BadInput(f"{name} is {shortened_repr(value)}; it must be the path of a file.")
 
 
-def plain_text(name: str, value: Any) -> None:
+def check_str(name: str, value: Any) -> None:
     """Raise BadInput if `value` is not a string that UTF-8 can encode."""
     if not isinstance(value, str):
-        raise BadInput(f"{name} is {shown(value)}; it must be text.")
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be text.")
     try:
         value.encode()
     except UnicodeEncodeError:
         raise BadInput(f"{name} is {value!r}; it must be text in whole characters, as UTF-8 has them.") from None
 
 
-def texts(name: str, value: Any, what: str) -> tuple[str, ...]:
+def check_str_list(name: str, value: Any, what: str) -> tuple[str, ...]:
     """Return an iterable of strings as a tuple; raise BadInput for anything else, including a single string."""
-    parts = () if isinstance(value, str) else several(name, value, what)
+    parts = () if isinstance(value, str) else check_iterable(name, value, what)
     if isinstance(value, str) or not all(isinstance(part, str) for part in parts):
-        raise BadInput(f"{name} is {shown(value)}; it must be {what}.")
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be {what}.")
     return tuple(parts)
 
 
-def several(name: str, value: Any, what: str) -> list[Any]:
+def check_iterable(name: str, value: Any, what: str) -> list[Any]:
     """Return an iterable as a list; raise BadInput if `value` is not iterable."""
     try:
         return list(value)
     except (TypeError, ValueError, AttributeError, NotImplementedError):
-        raise BadInput(f"{name} is {shown(value)}; it must be {what}.") from None
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be {what}.") from None
 
 
-def function(name: str, value: Any) -> Callable[..., Any] | None:
+def check_callable(name: str, value: Any) -> Callable[..., Any] | None:
     """Return `value`; raise BadInput if it is neither callable nor None."""
     if value is not None and not callable(value):
-        raise BadInput(f"{name} is {shown(value)}; it must be a function.")
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be a function.")
     return value
 
 
-def float_type(value: Any) -> str:
+def check_dtype(value: Any) -> str:
     """Return the name of a dtype; raise BadInput if it is not float32 or float64."""
     try:
         found = np.dtype(value).name
     except (TypeError, ValueError):
         found = ""
     if value is None or found not in ("float32", "float64"):
-        raise BadInput(f"dtype is {found or shown(value)}; it must be float32 or float64.")
+        raise BadInput(f"dtype is {found or shortened_repr(value)}; it must be float32 or float64.")
     return found
 
 
-def one_of(name: str, value: Any, choices: Mapping[str, _Choice]) -> _Choice:
+def check_choice(name: str, value: Any, choices: Mapping[str, _Choice]) -> _Choice:
     """Return the choice called `value`; raise BadInput if there is none."""
     if not isinstance(value, str) or value not in choices:
-        near = did_you_mean(value, choices) if isinstance(value, str) else ""
-        raise BadInput(f"{name} is {shown(value)}; it must be one of {', '.join(map(repr, choices))}.{near}")
+        near = suggest(value, choices) if isinstance(value, str) else ""
+        raise BadInput(f"{name} is {shortened_repr(value)}; it must be one of {', '.join(map(repr, choices))}.{near}")
     return choices[value]
 
 
-def shown(value: Any) -> str:
+def shortened_repr(value: Any) -> str:
     """Return the repr of a value for an error message, cut short if it is long."""
     try:
         text = repr(value)
     except Exception:  # a broken repr must not hide the error message
         text = f"some {type(value).__name__}"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_REPR_CHARS else f"{text[:_MAX_REPR_CHARS]}…"
 
 
-def did_you_mean(name: str, choices: Iterable[str]) -> str:
+def suggest(name: str, choices: Iterable[str]) -> str:
     """Return a suggestion to append to an error message about an unknown name; "" if no choice is similar.
 
-    >>> did_you_mean("bnak", ["bank", "marginal"])
+    >>> suggest("bnak", ["bank", "marginal"])
     ' Did you mean bank?'
     """
     from difflib import get_close_matches

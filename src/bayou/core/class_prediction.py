@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayou.core.arrays import per_row
+from bayou.core.arrays import as_row_values
 from bayou.core.errors import BadInput
 from bayou.core.prediction import Prediction, ScoreRule, Scores
 
@@ -34,10 +34,10 @@ class ClassScores(NamedTuple):
     expected: np.ndarray
     mean: np.ndarray
     variance: np.ndarray | None
-    unseen: np.ndarray  # one per row
+    unseen_probability: np.ndarray  # one per row
 
     @classmethod
-    def joined(cls, parts: list[ClassScores]) -> ClassScores:
+    def concatenate(cls, parts: list[ClassScores]) -> ClassScores:
         """Return the scores of consecutive chunks as one; classes that joined later get 0 in earlier rows."""
         width = max(part.expected.shape[1] for part in parts)
 
@@ -103,9 +103,9 @@ class ClassPrediction:
         return self._scores.expected
 
     @property
-    def unseen(self) -> np.ndarray:
+    def unseen_probability(self) -> np.ndarray:
         """The probability reserved for unseen classes, one per row; 0 if no class may join."""
-        return self._scores.unseen
+        return self._scores.unseen_probability
 
     @property
     def mean(self) -> np.ndarray:
@@ -166,33 +166,33 @@ class ClassPrediction:
         low, high = self._flat.interval(level)
         return self._shaped(low), self._shaped(high)
 
-    def chance_of(self, labels: Any) -> np.ndarray:
+    def label_probability(self, labels: Any) -> np.ndarray:
         """Return the predicted probability of each row's label; `unseen` where the label's class was unknown.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Classes
         >>> batch = Batch.from_rows([{}, {}], labels=[4, 4])
-        >>> Classes(n_features=8, learner="marginal").observe(batch).chance_of([4, 4])
+        >>> Classes(n_features=8, learner="marginal").observe(batch).label_probability([4, 4])
         array([1. , 0.5])
         """
-        labels = per_row(labels, len(self.unseen), "label")
+        labels = as_row_values(labels, len(self.unseen_probability), "label")
         if labels is None:
             raise BadInput("give the labels of the rows, one each.")
         found = np.full(len(labels), 0.0)
         for column, label in enumerate(self.labels.tolist()):
             found = np.where(labels == label, self._scores.expected[:, column], found)
-        return np.where(found > 0.0, found * (1.0 - self.unseen), self.unseen)
+        return np.where(found > 0.0, found * (1.0 - self.unseen_probability), self.unseen_probability)
 
     def take(self, rows: np.ndarray) -> ClassPrediction:
         """Return the prediction of the given rows only."""
         parts: Any = (None if part is None else part[rows] for part in self._scores)
         return replace(self, _scores=ClassScores(*parts))
 
-    def of_full_stream(self, negative_rate: float) -> ClassPrediction:
+    def with_sampling_correction(self, negative_rate: float) -> ClassPrediction:
         """Return the prediction unchanged; raise BadInput if the rate is not 1, as no class is the negative one."""
         if negative_rate != 1.0:
             raise BadInput("of several classes none is the negative one; leave the rate of negatives out.")
         return self
 
-    def of_data_as_learned(self) -> ClassPrediction:
+    def without_sampling_correction(self) -> ClassPrediction:
         return self

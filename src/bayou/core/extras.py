@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.file_fingerprints import FileMark
+from bayou.core.file_fingerprints import FileFingerprint
 from bayou.core.spelling import option
 
 # Recipes, names and numberings are imported only when made: a learner that reads no raw data starts without them.
 if TYPE_CHECKING:
-    from bayou.recipe.feature_counts import Uses
-    from bayou.recipe.feature_names import Names
+    from bayou.recipe.feature_counts import FeatureCounts
+    from bayou.recipe.feature_names import FeatureNames
     from bayou.recipe.numbering import Numbering
     from bayou.recipe.recipe import Recipe
 
@@ -91,7 +91,7 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class ResumePoint:
     """Progress of a run that has not finished.
 
     Attributes:
@@ -101,7 +101,7 @@ class Unfinished:
         holdout: the fraction of examples held out for testing; last: whether these are the last ones.
     """
 
-    files: list[FileMark] = field(default_factory=list)
+    files: list[FileFingerprint] = field(default_factory=list)
     passed: int = 0
     passes: int = 1
     rows: int = 0
@@ -117,16 +117,16 @@ class Unfinished:
         return plain | ({"files": [mark.to_json() for mark in self.files]} if known else {})
 
     @classmethod
-    def from_json(cls, plain: Any) -> Unfinished:
+    def from_json(cls, plain: Any) -> ResumePoint:
         plain = _mapping("unfinished", plain)
         numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
         # Pipes only have a name.
-        files = _marks(plain.get("files")) or [FileMark(str(name)) for name in plain.get("data") or ()]
+        files = _marks(plain.get("files")) or [FileFingerprint(str(name)) for name in plain.get("data") or ()]
         return cls(files=files, **numbers)
 
 
 @dataclass(frozen=True)
-class Rounds:
+class RoundProgress:
     """Progress of learning in rounds (`bayou.spark`), or in micro-batches.
 
     Attributes:
@@ -146,7 +146,7 @@ class Rounds:
         return {**asdict(self), "losses": list(self.losses)}
 
     @classmethod
-    def from_json(cls, plain: Any) -> Rounds:
+    def from_json(cls, plain: Any) -> RoundProgress:
         plain = _mapping("rounds", plain)
         numbers = _numbers("rounds", plain, cls, except_=("plan", "losses"))
         losses = plain.get("losses", [])
@@ -174,14 +174,14 @@ class Extras:
     """
 
     recipe: Recipe | None = None
-    names: Names | None = None
+    names: FeatureNames | None = None
     numbering: Numbering | None = None
-    uses: Uses | None = None
+    uses: FeatureCounts | None = None
     counters: Counters | None = None
-    unfinished: Unfinished | None = None
-    finished: list[FileMark] = field(default_factory=list)
+    unfinished: ResumePoint | None = None
+    finished: list[FileFingerprint] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
-    rounds: Rounds | None = None
+    rounds: RoundProgress | None = None
     groups: bool = False
 
     @classmethod
@@ -193,12 +193,12 @@ class Extras:
             raise BadInput("give a bayou.sources.Recipe to read data by.")
         if recipe.kind == "svmlight" and not recipe.crossed:
             return cls(recipe)
-        from bayou.recipe.feature_names import Names
+        from bayou.recipe.feature_names import FeatureNames
         from bayou.recipe.numbering import Numbering
 
         return cls(
             recipe,
-            Names(recipe.n_features),
+            FeatureNames(recipe.n_features),
             Numbering(recipe.n_features) if recipe.exact else None,
         )
 
@@ -258,7 +258,11 @@ class Extras:
             raise BadModel(
                 f"the models call their classes differently; train one of them with {option('like', 'OTHER')}."
             )
-        if self.numbering is not None and other.numbering is not None and not self.numbering.agrees(other.numbering):
+        if (
+            self.numbering is not None
+            and other.numbering is not None
+            and not self.numbering.is_compatible(other.numbering)
+        ):
             raise BadModel(
                 f"the models number their features differently; train them with {option('like', 'MODEL')}, or let "
                 "names be hashed."
@@ -320,13 +324,13 @@ class Extras:
         def under(prefix: str) -> dict[str, np.ndarray]:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
-        extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", Unfinished))
-        extras.rounds, extras.groups = part("rounds", Rounds), plain.get("groups") is True
+        extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", ResumePoint))
+        extras.rounds, extras.groups = part("rounds", RoundProgress), plain.get("groups") is True
         extras.finished, extras.classes = _marks(plain.get("finished")), _class_names(plain.get("classes"))
         if plain.get("recipe") is None:
             return extras
-        from bayou.recipe.feature_counts import Uses
-        from bayou.recipe.feature_names import Names
+        from bayou.recipe.feature_counts import FeatureCounts
+        from bayou.recipe.feature_names import FeatureNames
         from bayou.recipe.numbering import Numbering
         from bayou.recipe.recipe import Recipe
 
@@ -334,9 +338,9 @@ class Extras:
         return replace(
             extras,
             recipe=recipe,
-            names=Names.from_arrays(recipe.n_features, names) if names else None,
+            names=FeatureNames.from_arrays(recipe.n_features, names) if names else None,
             numbering=Numbering.from_arrays(recipe.n_features, numbering) if numbering else None,
-            uses=Uses.from_arrays(uses) if uses else None,
+            uses=FeatureCounts.from_arrays(uses) if uses else None,
         )
 
 
@@ -358,10 +362,10 @@ def _class_names(plain: Any) -> list[str]:
     return list(plain or ())
 
 
-def _marks(plain: Any) -> list[FileMark]:
+def _marks(plain: Any) -> list[FileFingerprint]:
     if not isinstance(plain, list | None):
         raise BadModel(f"the model tells of files as {plain!r}; it must be a list.")
-    return [FileMark.from_json(one) for one in plain or ()]
+    return [FileFingerprint.from_json(one) for one in plain or ()]
 
 
 def _numbers(what: str, plain: Mapping[str, Any], kind: Any, except_: tuple[str, ...]) -> dict[str, Any]:

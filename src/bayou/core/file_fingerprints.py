@@ -12,13 +12,13 @@ import xxhash
 from bayou.core.errors import BadModel
 
 # Number of bytes at the beginning, and at the end, of a file that are hashed.
-LOOKED_AT = 1 << 16
+DIGEST_BYTES = 1 << 16
 # Fields of a mark in a model file, besides its name under "path".
 _KEPT = {"size": int, "begin": str, "end": str}
 
 
 @dataclass(frozen=True)
-class FileMark:
+class FileFingerprint:
     """Fingerprint of a file at one moment. A pipe or device only has a name, and is never recognized again.
 
     Model files hold only the bare name, so that they do not reveal in which folder the file was.
@@ -27,12 +27,12 @@ class FileMark:
         path: the full path, or "-"; the bare name in a mark from a model file. Not compared.
         name: the bare name, without folders.
         size: in bytes.
-        begin, end: digests of the first and the last `LOOKED_AT` bytes.
+        begin, end: digests of the first and the last `DIGEST_BYTES` bytes.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
-    ...     before = FileMark.of(file.name)
-    ...     after = (file.write(b"more"), file.flush()) and FileMark.of(file.name)
+    ...     before = FileFingerprint.of(file.name)
+    ...     after = (file.write(b"more"), file.flush()) and FileFingerprint.of(file.name)
     >>> before.size, after.size, before.name == after.name, before.to_json()["path"] == before.name
     (0, 4, True, True)
     """
@@ -48,7 +48,7 @@ class FileMark:
         object.__setattr__(self, "name", self.path.replace("\\", "/").rpartition("/")[2])
 
     @classmethod
-    def of(cls, path: str) -> FileMark:
+    def of(cls, path: str) -> FileFingerprint:
         full = path if path == "-" else os.path.abspath(path)
         try:
             about = None if path == "-" else os.stat(full)
@@ -58,7 +58,7 @@ class FileMark:
         except OSError:
             return cls(full)
 
-    def begins(self, path: str) -> bool:
+    def is_prefix_of(self, path: str) -> bool:
         """Return whether the file at `path` begins with the content of this one, judged by digests."""
         try:
             return self.size is not None and (self.begin, self.end) == _digests(path, self.size)
@@ -70,7 +70,7 @@ class FileMark:
         return {"path": self.name} | {name: value for name, value in about.items() if value not in (None, "")}
 
     @classmethod
-    def from_json(cls, plain: Any) -> FileMark:
+    def from_json(cls, plain: Any) -> FileFingerprint:
         """Return the mark from the result of `to_json`; only the name of a full path (earlier versions) is kept."""
         if not isinstance(plain, dict) or "path" not in plain:
             raise BadModel(f"the model tells of a file as {plain!r}; it must be a mapping with a path.")
@@ -85,8 +85,8 @@ class FileMark:
 def _digests(path: str, size: int) -> tuple[str, str]:
     """Return digests of the beginning and the end of a file's first `size` bytes; empty if it is shorter."""
     with open(path, "rb") as file:
-        begin = file.read(min(size, LOOKED_AT))
-        file.seek(max(size - LOOKED_AT, 0))
-        end = file.read(min(size, LOOKED_AT))
-    whole = len(begin) == len(end) == min(size, LOOKED_AT)
+        begin = file.read(min(size, DIGEST_BYTES))
+        file.seek(max(size - DIGEST_BYTES, 0))
+        end = file.read(min(size, DIGEST_BYTES))
+    whole = len(begin) == len(end) == min(size, DIGEST_BYTES)
     return (xxhash.xxh3_64_hexdigest(begin), xxhash.xxh3_64_hexdigest(end)) if whole else ("", "")

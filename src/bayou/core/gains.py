@@ -3,18 +3,19 @@
 Each weight has a mean and a strength: its precision beyond the prior's precision `held`, or its summed squared
 gradients. Each of K shards trained from one base has gained (A, B), and the sums of these give the merged weight:
 
-    rule        A               B                               strength        mean
-    EVIDENCE    dS              d[(held + S) m]                 S + A/c         [(held + S) m + B/c] / (held + S + A/c)
-    RECENT      dS              dm                              S + A/n         m + B/n
-    GRADIENT    dS              (dS + e) dm                     S + A/c^2       m + B/(A + n e),  e = 2^-40 S
-    AVERAGE     dS              d[(held + S) m]                 see below       [P m + B/n] / (P + A/n),  P = held + S
+    rule           A               B                strength      mean
+    RULE_EVIDENCE  dS              d[(held + S) m]  S + A/c       [(held + S) m + B/c] / (held + S + A/c)
+    RULE_RECENT    dS              dm               S + A/n       m + B/n
+    GRADIENT       dS              (dS + e) dm      S + A/c^2     m + B/(A + n e),  e = 2^-40 S
+    AVERAGE        dS              d[(held + S) m]  see below     [P m + B/n] / (P + A/n),  P = held + S
 
 m and S are mean and strength in the base, d is a shard's difference from the base, and n the number of shards that saw
 the weight. Each shard multiplies the weights of its rows by c. With c = K a shard sees as much evidence as all shards
-together, and EVIDENCE gives the weighted mean of their posteriors, which cannot overshoot. With c = 1 it gives the sum
-of what each learned alone, which counts a correction K times if all shards make it. AVERAGE is safe then: it weights
-the shards' means by their precision, and its error has the variance (P + A/n^2) / (P + A/n)^2, made of the rest of the
-base's error and 1/n of the shards' own. For weights that fade (RECENT), all shards have about the same strength.
+together, and RULE_EVIDENCE gives the weighted mean of their posteriors, which cannot overshoot. With c = 1 it gives
+the sum of what each learned alone, which counts a correction K times if all shards make it. AVERAGE is safe then: it
+weights the shards' means by their precision, and its error has the variance (P + A/n^2) / (P + A/n)^2, made of the
+rest of the base's error and 1/n of the shards' own. For weights that fade (RULE_RECENT), all shards have about the
+same strength.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 
 # Rules by which gains add up (see the table above):
-#     EVIDENCE   weights that keep all evidence
-#     RECENT     weights whose evidence fades
+#     RULE_EVIDENCE   weights that keep all evidence
+#     RULE_RECENT     weights whose evidence fades
 #     GRADIENT   weights learned by AdaGrad, whose strength is a root of summed squares
 #     AVERAGE    the precision-weighted mean of the shards' weights
-EVIDENCE, RECENT, GRADIENT, AVERAGE = range(4)
+RULE_EVIDENCE, RULE_RECENT, GRADIENT, AVERAGE = range(4)
 # Relative to a sum of squared gradients: a gradient that moved a weight may be too small to change the sum.
 TINY = 2.0**-40
 # Relative tolerance: in float32 a strength may have been rounded down by one or two ulps.
 LESS = -1e-6
 
 
-class Places(NamedTuple):
+class LocationStrength(NamedTuple):
     """Weights in float64: mean and strength, arrays of one shape, and the prior precision, which broadcasts."""
 
     mean: Any
@@ -48,15 +49,15 @@ class Places(NamedTuple):
     held: Any = 0.0
 
 
-def gained(now: Places, base: Places, rule: Any) -> tuple[np.ndarray, np.ndarray]:
+def gain(now: LocationStrength, base: LocationStrength, rule: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the gains (A, B) of weights over those of their base."""
     shape, flat = _flat(*now, *base, rule)
     more, moved = _gained(*flat)
     return more.reshape(shape), moved.reshape(shape)
 
 
-def joined(
-    base: Places, held: Any, a: Any, b: Any, met: Any, weight: float, rule: Any
+def apply_gain(
+    base: LocationStrength, held: Any, a: Any, b: Any, met: Any, weight: float, rule: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (means, strengths) of a base to which the summed gains `a` and `b` of its shards are added.
 
@@ -66,7 +67,7 @@ def joined(
         weight: the factor by which each shard multiplied the weights of its rows (c).
     """
     shape, flat = _flat(*base, held, a, b, met, rule)
-    means, strengths = _joined(*flat, float(weight))
+    means, strengths = _apply_gain(*flat, float(weight))
     return means.reshape(shape), strengths.reshape(shape)
 
 
@@ -77,21 +78,21 @@ def _flat(*numbers: Any) -> tuple[tuple[int, ...], list[np.ndarray]]:
     return arrays[0].shape, [np.array(one, kind).ravel() for one, kind in zip(arrays, kinds, strict=True)]
 
 
-def refuse_less(more: Any, base: Places, rule: Any) -> None:
+def check_grew_from(more: Any, base: LocationStrength, rule: Any) -> None:
     """Raise BadModel if a strength in `base` exceeds that of the model that should have been trained from it."""
-    if np.any((np.asarray(rule) != RECENT) & (more < LESS * base.strength)):
-        raise knows_more()
+    if np.any((np.asarray(rule) != RULE_RECENT) & (more < LESS * base.strength)):
+        raise base_not_ancestor_error()
 
 
-def knows_more() -> BadModel:
+def base_not_ancestor_error() -> BadModel:
     return BadModel("base knows more than the models grown from it; give a common ancestor.")
 
 
 @kernel
-def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):  # noqa: ANN201
+def gain_one(mean, strength, held, base_mean, base_strength, base_held, rule):  # noqa: ANN201
     """Return the gain (A, B) of one weight."""
     more, moved = strength - base_strength, mean - base_mean
-    if rule == RECENT:
+    if rule == RULE_RECENT:
         return more, moved
     if rule == GRADIENT:
         return more, (more + TINY * base_strength) * moved
@@ -99,17 +100,17 @@ def gained_one(mean, strength, held, base_mean, base_strength, base_held, rule):
 
 
 @kernel
-def joined_one(mean, strength, base_held, held, a, b, met, rule, weight):  # noqa: ANN201
+def apply_gain_one(mean, strength, base_held, held, a, b, met, rule, weight):  # noqa: ANN201
     """Return (mean, strength) of one weight of a base after adding the summed gains `a` and `b` of its shards."""
     one, each = 1.0 / weight, 1.0 / max(met, 1.0)
-    if rule == RECENT:
+    if rule == RULE_RECENT:
         return mean + b * each, max(strength + a * each, 0.0)
     if rule == GRADIENT:
         return mean + _divided(b, max(a, 0.0) + TINY * met * strength), max(strength + a * (one * one), 0.0)
-    share = one if rule == EVIDENCE else each  # the fraction of the gain that enters the mean
+    share = one if rule == RULE_EVIDENCE else each  # the fraction of the gain that enters the mean
     whole = held + strength + a * share
     settled = _divided((base_held + strength) * mean + b * share, whole)
-    if rule == EVIDENCE:
+    if rule == RULE_EVIDENCE:
         return settled, max(strength + a * one, 0.0)
     # AVERAGE: the inverse of the variance of its error (see the module docstring), beyond the prior's precision.
     return settled, max(_divided(whole * whole, held + strength + a * each * each) - held, strength)
@@ -125,23 +126,23 @@ def _divided(top, bottom):
 def _gained(mean, strength, held, base_mean, base_strength, base_held, rule):
     more, moved = empty(mean.size, np.float64), empty(mean.size, np.float64)
     for k in range(mean.size):
-        more[k], moved[k] = gained_one(
+        more[k], moved[k] = gain_one(
             mean[k], strength[k], held[k], base_mean[k], base_strength[k], base_held[k], rule[k]
         )
     return more, moved
 
 
 @kernel
-def _joined(mean, strength, base_held, held, a, b, met, rule, weight):
+def _apply_gain(mean, strength, base_held, held, a, b, met, rule, weight):
     means, strengths = empty(mean.size, np.float64), empty(mean.size, np.float64)
     for k in range(mean.size):
-        means[k], strengths[k] = joined_one(
+        means[k], strengths[k] = apply_gain_one(
             mean[k], strength[k], base_held[k], held[k], a[k], b[k], met[k], rule[k], weight
         )
     return means, strengths
 
 
-def changed(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray:
+def changed_rows(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray:
     """Return the rows, ascending, in which any of the tables differs from its base."""
     found = []
     for start in range(0, len(now[0]), 1 << 18):

@@ -31,17 +31,17 @@ from bayou.core.registry import find
 # Rows per step, which takes about half a millisecond.
 BLOCK_ROWS = 1 << 14
 # Tables of at most this many bytes are copied at once.
-WORTH_IT = 4 << 20
+MIN_INCREMENTAL_BYTES = 4 << 20
 
 
-class GradualCopy:
+class IncrementalSnapshot:
     """Copy of a learner's present state. Call `step` until it returns True, and `before` before each batch learned.
 
     >>> from bayou.learners import Marginal
     >>> learner = Marginal(n_features=2**20)
     >>> batch = Batch.from_rows([{7: 1.0, 9: 2.0}], labels=[1])
     >>> p = learner.learn(batch)
-    >>> copy, mean = GradualCopy(learner), learner.mean
+    >>> copy, mean = IncrementalSnapshot(learner), learner.mean
     >>> while not copy.step():
     ...     copy.before(batch)
     ...     p = learner.learn(batch)
@@ -49,17 +49,21 @@ class GradualCopy:
     (True, True)
     """
 
-    def __init__(self, learner: Learner) -> None:
-        self._name, self._rewrites = learner.name, learner.rewrites
-        self._uses = learner.extras.uses
+    def __init__(self, to_learner: Learner) -> None:
+        self._name, self._rewrites = to_learner.name, to_learner.will_change_other_features
+        self._uses = to_learner.extras.uses
         self.uses_taken = self._uses is None
         self._lock = threading.Lock()
-        with learner._lock:
-            self._header, arrays = learner.saved(replace(learner.extras, uses=None))
-            in_rows = isinstance(type(learner)._per_feature, tuple) and not learner.record.dense
-            large = [name for name in type(learner)._per_feature if arrays[name].nbytes > WORTH_IT] if in_rows else []
+        with to_learner._lock:
+            self._header, arrays = to_learner.saved(replace(to_learner.extras, uses=None))
+            in_rows = isinstance(type(to_learner)._per_feature_arrays, tuple) and not to_learner.record.dense
+            large = (
+                [name for name in type(to_learner)._per_feature_arrays if arrays[name].nbytes > MIN_INCREMENTAL_BYTES]
+                if in_rows
+                else []
+            )
             self._tables = {name: arrays[name] for name in large}
-            own = learner._arrays().keys() - large  # the other arrays are copies already, or never change
+            own = to_learner._arrays().keys() - large  # the other arrays are copies already, or never change
             self._small = {k: a.copy() if k in own else a for k, a in arrays.items() if k not in large}
         self._size = max((len(table) for table in self._tables.values()), default=0)
         self._next = 0  # the first row not copied yet
@@ -68,10 +72,10 @@ class GradualCopy:
         self._blocks: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._tables}
         self.done = not self._tables
 
-    def before(self, batch: Batch) -> None:
+    def before_learn(self, batch: Batch) -> None:
         """Save the rows that a batch will change; call it before the batch is learned."""
         if not self.done and self._rewrites(len(batch)):
-            while not self.step():
+            while not self.copy_some():
                 pass
         if self.done:
             return
@@ -82,7 +86,7 @@ class GradualCopy:
             self._imaged[rows] = True
             self._images.append((rows, {name: table[rows] for name, table in self._tables.items()}))
 
-    def step(self) -> bool:
+    def copy_some(self) -> bool:
         """Copy the next block of rows and return whether all are copied."""
         if self.done:
             return True
@@ -102,24 +106,25 @@ class GradualCopy:
 
     def finish(self) -> None:
         """Copy all remaining rows."""
-        while not self.step():
+        while not self.copy_some():
             pass
 
-    def take_uses(self) -> None:
+    def copy_counts(self) -> None:
         """Copy the feature counts, unless that is done."""
         with self._lock:
             if not self.uses_taken:
                 self._small |= {f"attached:{name}": array for name, array in Extras(uses=self._uses).arrays().items()}
                 self._uses, self.uses_taken = None, True
 
-    def _arrays(self) -> dict[str, np.ndarray | model_file.Packed]:
-        self.take_uses()
-        found: dict[str, np.ndarray | model_file.Packed] = dict(self._small)
+    def _arrays(self) -> dict[str, np.ndarray | model_file.PackedArray]:
+        self.copy_counts()
+        found: dict[str, np.ndarray | model_file.PackedArray] = dict(self._small)
         for name, blocks in self._blocks.items():
-            rows, kept = _joined([rows for rows, _ in blocks]), _joined([block for _, block in blocks])
-            packed = model_file.Packed((self._size, *kept.shape[1:]), rows, kept)
-            small = model_file.worth_it(packed.shape, kept.dtype, len(rows))
-            found[name] = packed if small else model_file.Packed(packed.shape, None, packed.whole())
+            rows = _concatenate_all([rows for rows, _ in blocks])
+            kept = _concatenate_all([block for _, block in blocks])
+            packed = model_file.PackedArray((self._size, *kept.shape[1:]), rows, kept)
+            small = model_file.is_sparse_smaller(packed.shape, kept.dtype, len(rows))
+            found[name] = packed if small else model_file.PackedArray(packed.shape, None, packed.dense())
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -127,15 +132,17 @@ class GradualCopy:
         self.finish()
         model_file.write(path, self._header, self._arrays())
 
-    def learner(self) -> Learner:
+    def to_learner(self) -> Learner:
         """Return an independent learner with the state at the beginning."""
         self.finish()
-        packed = {k: a if isinstance(a, model_file.Packed) else model_file.packed(a) for k, a in self._arrays().items()}
+        packed = {
+            k: a if isinstance(a, model_file.PackedArray) else model_file.packed(a) for k, a in self._arrays().items()
+        }
         made: Any = find(self._name).load().restore(self._header, packed)
         return made
 
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
+def _concatenate_all(parts: list[np.ndarray]) -> np.ndarray:
     """Concatenate arrays one by one: NumPy lets other threads run while it copies each."""
     whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
     at = 0

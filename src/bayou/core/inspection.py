@@ -9,16 +9,16 @@ import numpy as np
 
 from bayou.core import model_file, registry
 from bayou.core.batch import MAX_FEATURES
-from bayou.core.checks import one_of, whole_number
+from bayou.core.checks import check_choice, check_int
 from bayou.core.errors import BadInput
-from bayou.core.prediction import Part, Reading, Weights, no_posterior
-from bayou.core.storage import Stored
+from bayou.core.prediction import Weights, WeightView, WeightViewPart, no_posterior
+from bayou.core.storage import StorageMixin
 from bayou.core.validation import feature_numbers
 
 VIEWS = {"model": False, "associated": True}
 
 
-class Inspected(Stored):
+class InspectionMixin(StorageMixin):
     """Base class of `Learner` with its properties that need no batch."""
 
     _n_features: int
@@ -42,7 +42,7 @@ class Inspected(Stored):
         return registry.find(self.name)
 
     @property
-    def posterior(self) -> bool:
+    def has_posterior(self) -> bool:
         """True if the learner has a posterior, and so variances and intervals."""
         return self.record.posterior
 
@@ -85,15 +85,15 @@ class Inspected(Stored):
         """
         # A learner with one weight shows what each weight takes.
         alike: dict[str, Any] = {k: v[:1] if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
-        return cls(n_features=1, **alike).nbytes_for(whole_number("n_features", n_features, 1, MAX_FEATURES))
+        return cls(n_features=1, **alike).nbytes_for(check_int("n_features", n_features, 1, MAX_FEATURES))
 
     def nbytes_for(self, n_features: int) -> int:
         """Return the bytes that a learner like this one would take with `n_features` weights."""
-        return self._nbytes_for(whole_number("n_features", n_features, 0))
+        return self._nbytes_for(check_int("n_features", n_features, 0))
 
     def _nbytes_for(self, n_features: int) -> int:
         arrays = self._arrays()
-        per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature)
+        per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature_arrays)
         return sum(array.nbytes for array in arrays.values()) + n_features * per_feature
 
     @property
@@ -101,7 +101,7 @@ class Inspected(Stored):
         """The features whose state differs from the prior, in ascending order."""
         with self._lock:
             arrays = self._arrays()
-            return model_file.nonzero_rows(*(arrays[name] for name in self._per_feature))
+            return model_file.nonzero_rows(*(arrays[name] for name in self._per_feature_arrays))
 
     @property
     def mean(self) -> np.ndarray:
@@ -112,7 +112,7 @@ class Inspected(Stored):
     @property
     def variance(self) -> np.ndarray:
         """The variances of all weights, a copy."""
-        if not self.posterior:
+        if not self.has_posterior:
             raise no_posterior(self.name)
         with self._lock:
             return np.array(self._variance_at(slice(None)))
@@ -128,10 +128,10 @@ class Inspected(Stored):
         features = feature_numbers(features, self._n_features)
         with self._lock:
             mean = np.array(self._mean_at(features), np.float64)
-            variance = np.array(self._variance_at(features), np.float64) if self.posterior else None
+            variance = np.array(self._variance_at(features), np.float64) if self.has_posterior else None
         return Weights(mean, variance)
 
-    def reading(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> Reading:
+    def weight_view(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> WeightView:
         """Return weights and the intercept for display, with the components that their variances come from.
 
         Args:
@@ -141,16 +141,18 @@ class Inspected(Stored):
             squares: if `features` are all that were seen, the mean squares of their values over all rows, from which
                 the bank derives the uncertainty of its lanes.
         """
-        associated = one_of("view", view, VIEWS)
+        associated = check_choice("view", view, VIEWS)
         features = feature_numbers(features, self._n_features)
         with self._lock:
             return (self._associated if associated else self._reading)(features, squares)
 
-    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
         weights, intercept = self.weights_at(features), self.intercept
-        return Reading(weights.mean, intercept[0], [Part(1.0, weights, intercept)] if self.record.posterior else [])
+        return WeightView(
+            weights.mean, intercept[0], [WeightViewPart(1.0, weights, intercept)] if self.record.posterior else []
+        )
 
-    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
         raise BadInput(f"{self.name} models have one view of their weights; only the bank has another.")
 
     @property

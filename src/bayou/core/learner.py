@@ -15,21 +15,22 @@ Required:
 Optional:
 
     _add(other, base)            merge: add what `other` has learned since `base`, or since the prior. Override
-                                 `_add_all` instead if the sum depends on the number of learners
+                                 `_merge_many` instead if the sum depends on the number of learners
     _draw(batch, seed, ...)      fill in scores under drawn weights, if means and variances do not determine them
-    _run_later(batch)            predict rows that arrive after learning has stopped, if that differs
-    _run_row(row, sign, weight)  `_run` for one row, returning only the probability, if that can be faster
-    _run_ahead(..., behind)      `_run` that may defer a part of the work to the thread `behind`
+    _predict_later(batch)            predict rows that arrive after learning has stopped, if that differs
+    _run_example(row, sign, weight)  `_run` for one row, returning only the probability, if that can be faster
+    _run_deferred(..., behind)      `_run` that may defer a part of the work to the thread `behind`
     _make_room(shapes)           before a file is read: resize arrays that grow with the data to the shapes in the file
     _check_state()               after a file was read: raise BadModel if kernels could read out of bounds
     _nbytes_for(n_features)      memory of a learner with that many weights, if it is not proportional to them
 
 Public methods that do nothing here may be overridden: `end_pass`, `new_stream`, `progress`, `parts`, `later_loss`,
-`looks_later`, `rewrites`. Fields: `_per_feature` (arrays with a row for each feature), `_takes` (the type of values),
-`_by_rows_at_hand` (arrays that depend on batch boundaries), `wants_groups`.
+`supports_later`, `rewrites`. Fields: `_per_feature_arrays` (arrays with a row for each feature), `_takes` (the type of
+values), `_by_rows_at_hand` (arrays that depend on batch boundaries), `wants_groups`.
 
-Learners composed of others also override `_targets`, `_run_next`, `_joined`, `_reading`, `_associated`,
-`_written` and `_meant`. No other private name is for subclasses, and none is for other packages.
+Learners composed of others also override `_targets`, `_predict_next`, `_concatenate_scores`, `_reading`, `_associated`,
+`_parameters_to_header` and `_parameters_from_header`. No other private name is for subclasses, and none is for other
+packages.
 """
 
 from __future__ import annotations
@@ -44,30 +45,30 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from bayou.core import forking, links, registry
-from bayou.core.batch import MAX_FEATURES, Batch, Row
-from bayou.core.checks import float_type, one_of, whole_number, yes_or_no
+from bayou.core.batch import MAX_FEATURES, Batch, Example
+from bayou.core.checks import check_bool, check_choice, check_dtype, check_int
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.inspection import Inspected
+from bayou.core.inspection import InspectionMixin
 from bayou.core.prediction import HORIZONS, ONLY_NEXT, ScoreRule, corrected, no_posterior
 from bayou.core.prediction import Prediction as Prediction
 from bayou.core.prediction import Scores as Scores
-from bayou.core.threads import Guard, InTurn
+from bayou.core.threads import DrainingLock, SerialExecutor
 from bayou.core.validation import check_batch, numbers_of, signs_of
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import draw_scores
 
 # Rows of a large batch that are learned at a time, so that per-row scratch stays in the cache.
-AT_ONCE = 8192
+LEARN_CHUNK_ROWS = 8192
 # Maximum number of chunks whose deferred work may be pending while the next one is learned.
-FOLLOWING = 4
+MAX_PENDING_CHUNKS = 4
 # Rows that are predicted at a time: scratch stays in the cache, and new memory is expensive.
-MANY = 4 * AT_ONCE
+PREDICT_CHUNK_ROWS = 4 * LEARN_CHUNK_ROWS
 # Purposes of draws.
 PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
 
 
-class Learner(Inspected):
+class Learner(InspectionMixin):
     """Base class of all learners; the module's docstring lists the hooks of a new one.
 
     A learner has one lock: one thread learns, and others predict from a `snapshot`.
@@ -94,22 +95,22 @@ class Learner(Inspected):
     supported_links: tuple[str, ...] = ("logistic", "probit")
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
-        self._n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
-        self._dtype = float_type(registry.find(self.name).dtype if dtype is None else dtype)
-        self._has_intercept = yes_or_no("intercept", intercept)
+        self._n_features = check_int("n_features", n_features, 1, MAX_FEATURES)
+        self._dtype = check_dtype(registry.find(self.name).dtype if dtype is None else dtype)
+        self._has_intercept = check_bool("intercept", intercept)
         self._parameters = {
             "n_features": self._n_features,
             "dtype": self._dtype,
             "intercept": self._has_intercept,
             **parameters,
         }
-        self._link = links.code(parameters.get("link", "logistic"), self.supported_links)
+        self._link = links.link_code(parameters.get("link", "logistic"), self.supported_links)
         self._examples = 0
         self._negative: int | None = None  # the negative label of this stream: -1 or 0
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
         self._is_regression = registry.find(self.name).task == "regression"
-        self._lock = Guard()
+        self._lock = DrainingLock()
         forking.watch(self)
         self.extras = Extras()  # data stored with the model besides its weights
 
@@ -118,22 +119,24 @@ class Learner(Inspected):
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # regression: targets as signs
         raise NotImplementedError
 
-    def _run_ahead(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: InTurn | None) -> Scores:
+    def _run_deferred(
+        self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: SerialExecutor | None
+    ) -> Scores:
         """Do as `_run`, but possibly leave a part of the work, scores included, to the thread `behind`."""
         return self._run(batch, signs, weights)
 
-    def _run_row(self, row: Row, sign: float, weight: float) -> float:
+    def _run_example(self, row: Example, sign: float, weight: float) -> float:
         """Do as `_run` for one row and return the probability. Override if there is a faster way."""
         one = np.ones(1, self._dtype)
-        return float(self._run(self._typed(row.batch()), sign * one, weight * one).expected[0])
+        return float(self._run(self._cast_batch(row.batch()), sign * one, weight * one).expected[0])
 
-    def _add(self, other: Self, base: Self | None) -> None:
+    def _merge_one(self, other: Self, base: Self | None) -> None:
         raise NotImplementedError
 
-    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
         """Do as `_add` for several learners. Override if the sum depends on how many there are."""
         for other in others:
-            self._add(other, base)
+            self._merge_one(other, base)
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -144,7 +147,7 @@ class Learner(Inspected):
         """
         return self.observe(batch).expected
 
-    def observe(self, batch: Batch, behind: InTurn | None = None) -> Prediction:
+    def observe(self, batch: Batch, behind: SerialExecutor | None = None) -> Prediction:
         """Learn from a batch and return the full prediction of each row, made before it was learned.
 
         Args:
@@ -152,39 +155,39 @@ class Learner(Inspected):
             behind: if given, a thread to which part of the work may be deferred. The prediction may then only be used
                 by later work in that thread. Other calls on the learner wait for the deferred work.
         """
-        self._check_learns()
-        if not isinstance(behind, InTurn | None):
+        self._check_writable()
+        if not isinstance(behind, SerialExecutor | None):
             raise BadInput("behind is the thread in which a run scores (`bayou.core.threads.InTurn`); leave it out.")
-        if isinstance(batch, Batch) and len(batch) > AT_ONCE:
-            with self._lock, InTurn("following", most=FOLLOWING) as following:
+        if isinstance(batch, Batch) and len(batch) > LEARN_CHUNK_ROWS:
+            with self._lock, SerialExecutor("following", max_pending=MAX_PENDING_CHUNKS) as following:
                 told = self._observe(batch, following)
-                following.wait()
+                following.drain_and_raise()
         else:
-            with self._lock.ahead(behind):
+            with self._lock.pipelined(behind):
                 told = self._observe(batch, behind)
-        return self.prediction(told[0] if len(told) == 1 else self._joined(told))
+        return self.wrap_scores(told[0] if len(told) == 1 else self._concatenate_scores(told))
 
-    def _observe(self, batch: Batch, behind: InTurn | None) -> list[Scores]:
+    def _observe(self, batch: Batch, behind: SerialExecutor | None) -> list[Scores]:
         """Learn AT_ONCE rows at a time and return the scores of each chunk; `behind` does the deferred work."""
         self._check(batch, learn=True)
         weights = self._row_weights(batch)
         targets, negative = self._targets(batch, weights)
         told = []
-        for start in range(0, max(len(batch), 1), AT_ONCE):
-            rows = slice(start, start + AT_ONCE)
-            part = self._typed(batch if len(batch) <= AT_ONCE else batch[rows])
+        for start in range(0, max(len(batch), 1), LEARN_CHUNK_ROWS):
+            rows = slice(start, start + LEARN_CHUNK_ROWS)
+            part = self._cast_batch(batch if len(batch) <= LEARN_CHUNK_ROWS else batch[rows])
             self.touch(part.indices)
-            told.append(self._run_ahead(part, targets[rows], weights[rows], behind))
+            told.append(self._run_deferred(part, targets[rows], weights[rows], behind))
             self._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights[rows]))
         self._negative = negative
         return told
 
     @staticmethod
-    def _joined(parts: Any) -> Any:
+    def _concatenate_scores(parts: Any) -> Any:
         """Concatenate the scores of consecutive chunks."""
-        return Scores(*map(_joined, zip(*parts, strict=True)))
+        return Scores(*map(_concatenate_scores, zip(*parts, strict=True)))
 
-    def _check_learns(self) -> None:
+    def _check_writable(self) -> None:
         if self._frozen:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
 
@@ -197,22 +200,27 @@ class Learner(Inspected):
             self._check(batch, learn=True)
             self._targets(batch, self._row_weights(batch))
 
-    def learn_row(self, row: Row, label: float, weight: float = 1.0) -> float:
+    def learn_example(self, row: Example, label: float, weight: float = 1.0) -> float:
         """Learn from one row and return its prediction, faster than `learn`. With weight 0, only predict.
 
         For a classifier, any label but 0 is positive.
         """
         if weight:
-            self._check_learns()
+            self._check_writable()
         with self._lock:
             # A row of few small values needs no further check; all others take the checked path.
-            small = row.largest <= 1e6 and row.size <= 1e6 and self._widest <= 1e8 and row.max_index < self._n_features
+            small = (
+                row.max_abs_value <= 1e6
+                and row.size <= 1e6
+                and self._widest <= 1e8
+                and row.max_index < self._n_features
+            )
             if not small or self._is_regression or weight not in (0.0, 1.0):
                 if weight == 0.0:
                     return float(self.predict(row.batch()).expected[0])
                 known = label if self._is_regression else 1 if label else self._negative or 0
                 return float(self.learn(row.batch([known], [weight]))[0])
-            probability = self._run_row(row, 1.0 if label else -1.0, weight)
+            probability = self._run_example(row, 1.0 if label else -1.0, weight)
             if weight:
                 self._examples += 1
                 if self._negative is None and not label:
@@ -231,43 +239,47 @@ class Learner(Inspected):
                 `learn` would return, to the bit. "later" for rows after learning has stopped; only the bank
                 distinguishes the two.
         """
-        later = one_of("horizon", horizon, HORIZONS)
-        if later and not self.looks_later:
+        later = check_choice("horizon", horizon, HORIZONS)
+        if later and not self.supports_later:
             warnings.warn(ONLY_NEXT, stacklevel=2)
         with self._lock:
             self._check(batch)
-            run = self._run_later if later else self._run_next
-            parts = [batch] if len(batch) <= MANY else [batch[at : at + MANY] for at in range(0, len(batch), MANY)]
-            told = [run(self._typed(part)) for part in parts]
-            scores = told[0] if len(told) == 1 else self._joined(told)
-            return self.prediction(scores).of_full_stream(self.negative_rate)
+            run = self._predict_later if later else self._predict_next
+            parts = (
+                [batch]
+                if len(batch) <= PREDICT_CHUNK_ROWS
+                else [batch[at : at + PREDICT_CHUNK_ROWS] for at in range(0, len(batch), PREDICT_CHUNK_ROWS)]
+            )
+            told = [run(self._cast_batch(part)) for part in parts]
+            scores = told[0] if len(told) == 1 else self._concatenate_scores(told)
+            return self.wrap_scores(scores).with_sampling_correction(self.negative_rate)
 
-    def _run_next(self, batch: Batch) -> Scores:
+    def _predict_next(self, batch: Batch) -> Scores:
         # Predicting is learning with weight 0, in the same machine code, so that `learn` and `predict` return the
         # same bits.
         nothing = np.zeros(len(batch), self._dtype)
         unused = np.ones(len(batch), np.float64 if self.record.task == "regression" else self._dtype)
         return self._run(batch, unused, nothing)
 
-    def _run_later(self, batch: Batch) -> Scores:
-        """Predict rows that arrive after learning has stopped. Override if that differs from `_run_next`."""
-        return self._run_next(batch)
+    def _predict_later(self, batch: Batch) -> Scores:
+        """Predict rows that arrive after learning has stopped. Override if that differs from `_predict_next`."""
+        return self._predict_next(batch)
 
     @property
-    def looks_later(self) -> bool:
+    def supports_later(self) -> bool:
         """True if the "later" horizon is supported; if not, `predict` falls back to "next" with a warning."""
         return True
 
     @property
     def tells_later_apart(self) -> bool:
         """True if predictions of later rows differ from those of the next one."""
-        return self.looks_later and type(self)._run_later is not Learner._run_later
+        return self.supports_later and type(self)._predict_later is not Learner._predict_later
 
     def later_loss(self) -> Any:
         """Return the expected loss on later rows, or None if the learner does not estimate it; see `Bank`."""
         return None
 
-    def prediction(self, scores: Scores) -> Prediction:
+    def wrap_scores(self, scores: Scores) -> Prediction:
         """Return the prediction for a kernel's scores, not corrected for negatives missing from the data."""
         return Prediction(scores, self.name, self.score_rule)
 
@@ -302,12 +314,12 @@ class Learner(Inspected):
         """
         if not self.record.posterior:
             raise no_posterior(self.name)
-        one_of("purpose", purpose, PURPOSES)
-        key = np.uint64(whole_number("seed", seed, 0, 2**64 - 1))
+        check_choice("purpose", purpose, PURPOSES)
+        key = np.uint64(check_int("seed", seed, 0, 2**64 - 1))
         with self._lock:
             self._check(batch)
-            scores = room_for_draws(n_draws, len(batch))
-            self._draw(self._typed(batch), key, purpose, scores)
+            scores = allocate_draws(n_draws, len(batch))
+            self._draw(self._cast_batch(batch), key, purpose, scores)
         if self.record.task == "binary":
             _to_probability(self._link, scores)
         return corrected(scores, self.negative_rate)
@@ -353,7 +365,7 @@ class Learner(Inspected):
         """Signal the end of a pass over the data and return whether the learner has converged."""
         return False
 
-    def rewrites(self, examples: int) -> bool:
+    def will_change_other_features(self, examples: int) -> bool:
         """Return whether learning `examples` more examples changes the state of features that do not occur in them."""
         return False
 
@@ -408,12 +420,12 @@ class Learner(Inspected):
                 held.enter_context(one._lock)
             if before > min(one._examples for one in (merged, *others)):
                 raise BadModel("base has seen more examples than a model grown from it; give a common ancestor.")
-            at_once = type(self)._add_all is not Learner._add_all
+            at_once = type(self)._merge_many is not Learner._merge_many
             for some in [others] if at_once else [[one] for one in others]:
                 for one in some:
                     merged._examples += one._examples - before
                     merged._negative = one._negative if merged._negative is None else merged._negative
-                merged._add_all(some, base)
+                merged._merge_many(some, base)
         merged.extras = extras
         return merged
 
@@ -437,7 +449,7 @@ class Learner(Inspected):
     def _check(self, batch: Batch, learn: bool = False) -> None:
         check_batch(batch, self._n_features, self._dtype, self._widest, learn)
 
-    def _typed(self, batch: Batch) -> Batch:
+    def _cast_batch(self, batch: Batch) -> Batch:
         """Cast the values to the type of the kernels, which Numba would otherwise compile again for another type."""
         return batch.astype(self._takes or self._dtype)
 
@@ -454,9 +466,9 @@ class Learner(Inspected):
         return numbers_of(batch.labels, self._dtype), None
 
 
-def room_for_draws(n_draws: int, rows: int) -> np.ndarray:
+def allocate_draws(n_draws: int, rows: int) -> np.ndarray:
     """Return an empty array of shape (n_draws, rows); raise BadInput if it does not fit into memory."""
-    n_draws = whole_number("n_draws", n_draws, 1, 2**31)
+    n_draws = check_int("n_draws", n_draws, 1, 2**31)
     try:
         return np.empty((n_draws, rows))
     except MemoryError:
@@ -466,7 +478,7 @@ def room_for_draws(n_draws: int, rows: int) -> np.ndarray:
         ) from None
 
 
-def _joined(parts: Any) -> Any:
+def _concatenate_scores(parts: Any) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
 
 

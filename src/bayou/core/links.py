@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import one_of
+from bayou.core.checks import check_choice
 from bayou.kernels.compiling import kernel
 
 LOGISTIC = 0
@@ -85,9 +85,9 @@ class Link:
     """
 
     name: str
-    code: int  # passed to kernels
+    link_code: int  # passed to kernels
     mirror: int  # the code of 1 - F(-z); its own if it is symmetric
-    spread: float  # C in E[F(score)] ~ F(mean / sqrt(1 + C variance))
+    damping_constant: float  # C in E[F(score)] ~ F(mean / sqrt(1 + C variance))
     cdf: Callable[[Any], Any]  # F
     log_cdf: Callable[[Any], Any]  # log F
     quantile: Callable[[Any], Any]  # the inverse of F
@@ -95,7 +95,7 @@ class Link:
 
     @property
     def is_symmetric(self) -> bool:
-        return self.mirror == self.code
+        return self.mirror == self.link_code
 
     def negative_cdf(self, score: Any) -> Any:
         """Return P(y = -1), without computing 1 - P(y = 1)."""
@@ -111,7 +111,7 @@ class Link:
 
 
 TABLE = {
-    link.code: link
+    link.link_code: link
     for link in (
         Link(
             "logistic", LOGISTIC, LOGISTIC, C8, _scipy("expit"), _scipy("log_expit"), _scipy("logit"), is_log_odds=True
@@ -119,17 +119,17 @@ TABLE = {
         Link("probit", PROBIT, PROBIT, 1.0, _scipy("ndtr"), _scipy("log_ndtr"), _scipy("ndtri")),
     )
 }
-LINKS = {link.name: link.code for link in TABLE.values()}
+LINKS = {link.name: link.link_code for link in TABLE.values()}
 
 
-def code(name: str, supported: Iterable[str] = LINKS) -> int:
+def link_code(name: str, supported: Iterable[str] = LINKS) -> int:
     """Return the integer code of a link for kernels; raise BadInput if the link is not supported."""
-    return one_of("link", name, {link: LINKS[link] for link in supported})
+    return check_choice("link", name, {link: LINKS[link] for link in supported})
 
 
 def find(name: str) -> Link:
     """Return the record of the link called `name`."""
-    return TABLE[code(name)]
+    return TABLE[link_code(name)]
 
 
 @kernel
@@ -209,7 +209,7 @@ def _tail_slope_and_curvature(z):
 
 
 @kernel
-def spread(link):
+def damping_constant(link):
     """Return C in E[F(score)] ~ F(mean / sqrt(1 + C variance)): pi/8 for logistic (8), 1 for probit (24, exact)."""
     if link == LOGISTIC:
         return C8
@@ -297,12 +297,12 @@ def expected_probability(link, mean, variance):
         return normal_cdf(mean / math.sqrt(1.0 + variance))
     if link != LOGISTIC:
         return math.nan
-    doubt = math.exp(log_expected_doubt(abs(mean), variance))
+    doubt = math.exp(log_expected_complement(abs(mean), variance))
     return 1.0 - doubt if mean > 0.0 else doubt
 
 
 @kernel
-def log_expected_doubt(mean, variance):
+def log_expected_complement(mean, variance):
     """Return log E[S(-score)] for mean >= 0, even where the expectation itself would underflow."""
     if mean > variance:
         return 0.5 * variance - mean + math.log(_expected_sigmoid(mean - variance, variance))

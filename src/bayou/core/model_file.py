@@ -27,7 +27,7 @@ from bayou.core import threads
 from bayou.core.errors import BadModel
 from bayou.core.files import whole_file
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import word_at
+from bayou.kernels.parse_text import load_uint64
 
 FORMAT = "bayou-model"
 VERSION = 1
@@ -45,7 +45,7 @@ _BLOCK_BYTES = 8 << 20
 _LARGE, _APART = 64 << 20, 2
 
 
-class Packed(NamedTuple):
+class PackedArray(NamedTuple):
     """An array as it is stored: dense, or only the rows with a bit set, if all others are zero."""
 
     shape: tuple[int, ...]
@@ -67,7 +67,7 @@ class Packed(NamedTuple):
             part = slice(start, min(start + step, n))
             yield part if self.rows is None else self.rows[part], self.kept[part]
 
-    def whole(self) -> np.ndarray:
+    def dense(self) -> np.ndarray:
         """Return the dense array, a copy."""
         array = np.zeros(self.shape, self.dtype)
         for rows, block in self.blocks():
@@ -75,11 +75,11 @@ class Packed(NamedTuple):
         return array
 
 
-class _Damaged(BadModel):
+class _CorruptFile(BadModel):
     """The content of a file fails its checksum or has unexpected arrays."""
 
 
-class _InFile:
+class _LazyArray:
     """An array in an open file, read slice by slice in order; its checksum is checked after the last slice."""
 
     def __init__(self, file: Any, name: str, checksum: str) -> None:
@@ -110,18 +110,18 @@ def _header_checksum(metadata: Mapping[str, str], arrays: Mapping[str, str]) -> 
 
 def _compare(what: str, found: str, expected: str) -> None:
     if found != expected:
-        raise _Damaged(
+        raise _CorruptFile(
             f"the file is damaged (its {what or 'header'} fails the checksum); copy it again, or train anew."
         )
 
 
-def packed(array: np.ndarray) -> Packed:
+def packed(array: np.ndarray) -> PackedArray:
     """Pack an array: a copy of the rows with a bit set if that is smaller, else the array itself."""
-    if array.ndim and len(array) >= _WORTH_IT and worth_it(array.shape, array.dtype, _at_least(array)):
+    if array.ndim and len(array) >= _WORTH_IT and is_sparse_smaller(array.shape, array.dtype, _at_least(array)):
         rows = nonzero_rows(array)
-        if worth_it(array.shape, array.dtype, len(rows)):
-            return Packed(array.shape, rows.astype(np.uint32), array[rows])
-    return Packed(array.shape, None, array)
+        if is_sparse_smaller(array.shape, array.dtype, len(rows)):
+            return PackedArray(array.shape, rows.astype(np.uint32), array[rows])
+    return PackedArray(array.shape, None, array)
 
 
 def _at_least(array: np.ndarray) -> int:
@@ -131,7 +131,7 @@ def _at_least(array: np.ndarray) -> int:
     return int(np.count_nonzero(array))
 
 
-def worth_it(shape: tuple[int, ...], dtype: np.dtype, touched: int) -> bool:
+def is_sparse_smaller(shape: tuple[int, ...], dtype: np.dtype, touched: int) -> bool:
     """Return whether storing `touched` rows with their indices takes less space than the whole array."""
     row_bytes = dtype.itemsize * _items(shape[1:])
     return shape[0] >= _WORTH_IT and touched * (row_bytes + 4) < shape[0] * row_bytes
@@ -147,7 +147,7 @@ def nonzero_rows(*arrays: np.ndarray) -> np.ndarray:
         if row_bytes % 8 == 0:
             parts = zip(np.array_split(rows, _APART), np.array_split(marks, _APART), strict=True)
             work = [partial(_mark, some.ctypes.data, row_bytes, of_some) for some, of_some in parts]
-            threads.all_done(work, apart=rows.nbytes > _LARGE)
+            threads.run_all(work, parallel=rows.nbytes > _LARGE)
         else:
             words = rows.view(np.uint32 if row_bytes % 4 == 0 else np.uint8)
             marks |= words[:, 0] != 0 if words.shape[1] == 1 else words.any(axis=1)
@@ -160,42 +160,42 @@ def _mark(address, row_bytes, marks):
     for row in range(marks.size):
         bits = np.uint64(0)
         for at in range(address, address + row_bytes, 8):
-            bits |= word_at(at)
+            bits |= load_uint64(at)
         marks[row] |= bits != 0
         address += row_bytes
 
 
-def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> None:
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray | PackedArray]) -> None:
     """Write a model file atomically; raise BadModel and leave an existing file unchanged if that fails."""
     try:
-        metadata, stored = _ready(header, arrays)
+        metadata, stored = _header_and_arrays(header, arrays)
     except (TypeError, ValueError) as error:
         raise BadModel(f"{path} was not written: the model holds something that JSON cannot say ({error}).") from None
     try:
         with whole_file(path) as temporary, open(temporary, "wb") as file:
-            _put(file, metadata, stored)
+            _write_safetensors(file, metadata, stored)
     except (OSError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadModel(f"{path} could not be written ({reason}); no file was changed.") from error
 
 
-def to_bytes(header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]) -> bytes:
+def to_bytes(header: dict[str, Any], arrays: Mapping[str, np.ndarray | PackedArray]) -> bytes:
     """Return the bytes that `write` would write."""
     into = io.BytesIO()
-    _put(into, *_ready(header, arrays))
+    _write_safetensors(into, *_header_and_arrays(header, arrays))
     return into.getvalue()
 
 
-def _ready(
-    header: dict[str, Any], arrays: Mapping[str, np.ndarray | Packed]
+def _header_and_arrays(
+    header: dict[str, Any], arrays: Mapping[str, np.ndarray | PackedArray]
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Return the metadata of a file, and the arrays to store."""
     stored: dict[str, np.ndarray] = {}
     shapes: dict[str, list[int]] = {}
     for name, array in arrays.items():
-        shape, rows, kept = array if isinstance(array, Packed) else packed(array)
+        shape, rows, kept = array if isinstance(array, PackedArray) else packed(array)
         if rows is None or arrays.keys() & {f"{name}.rows", f"{name}.kept"}:
-            stored[name] = np.asarray(array.whole() if isinstance(array, Packed) else array, order="C")
+            stored[name] = np.asarray(array.dense() if isinstance(array, PackedArray) else array, order="C")
         else:
             shapes[name] = list(shape)
             stored[f"{name}.rows"] = rows
@@ -214,7 +214,7 @@ def sign(metadata: dict[str, str], sums: Mapping[str, str]) -> dict[str, str]:
     return metadata | {"checksums": json.dumps({**sums, "": _header_checksum(metadata, sums)}, sort_keys=True)}
 
 
-def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> None:
+def _write_safetensors(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> None:
     """Write in the format of safetensors: the header's length, the header, and the arrays, widest types first."""
     order = sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": metadata}
@@ -239,12 +239,12 @@ def _put(file: Any, metadata: dict[str, str], stored: dict[str, np.ndarray]) -> 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return (header, arrays) of a model file; raise BadModel for any other file."""
-    with reading(path) as (header, stored):
-        return header, {name: array.whole() for name, array in stored.items()}
+    with open_lazily(path) as (header, stored):
+        return header, {name: array.dense() for name, array in stored.items()}
 
 
 @contextlib.contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict[str, Packed]]]:
+def open_lazily(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict[str, PackedArray]]]:
     """Yield (header, arrays) like `read`, but read large arrays block by block on demand, inside the `with`."""
     from safetensors import SafetensorError, safe_open
 
@@ -273,7 +273,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
                 arrays = {name: value for name, value in sums.items() if name}
                 _compare("", _header_checksum(metadata, arrays), sums[""])
                 yield json.loads(metadata["header"]), _stored(file, json.loads(metadata["sparse"]), sums)
-            except _Damaged as error:
+            except _CorruptFile as error:
                 raise BadModel(f"{path}: {error}") from None
     except BadModel:
         raise
@@ -281,36 +281,36 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
         SafetensorError, LookupError, ValueError, TypeError, AttributeError, MemoryError, RecursionError, OSError,
     ) as error:  # fmt: skip
         why = str(error).rstrip(".")
-        if isinstance(error, SafetensorError) and _begins_as_ours(path):
+        if isinstance(error, SafetensorError) and _looks_like_model(path):
             raise BadModel(f"{path} is cut short or damaged ({why}); copy it again, or train the model anew.") from None
         raise BadModel(
             f"{path} is not a bayou model, or not a whole one ({why}); give a file that `bayou train --model` wrote."
         ) from None
 
 
-def _begins_as_ours(path: Path) -> bool:
+def _looks_like_model(path: Path) -> bool:
     """Return whether an unreadable file begins like a model file."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         return f'"format":"{FORMAT}"'.encode() in file.read(1 << 20)
     return False
 
 
-def _stored(file: Any, sparse: dict[str, list[int]], checksums: Mapping[str, str]) -> dict[str, Packed]:
+def _stored(file: Any, sparse: dict[str, list[int]], checksums: Mapping[str, str]) -> dict[str, PackedArray]:
     names = set(file.keys())
     if names != checksums.keys() - {""}:
-        raise _Damaged("the file is damaged (it has other arrays than were written); copy it again, or train anew.")
+        raise _CorruptFile("the file is damaged (it has other arrays than were written); copy it again, or train anew.")
     arrays = {}
     for name, shape in sparse.items():
         names -= {f"{name}.rows", f"{name}.kept"}
         rows, kept = (_array(file, f"{name}.{part}", checksums) for part in ("rows", "kept"))
-        rows = rows[0 : rows.shape[0]] if isinstance(rows, _InFile) else rows
+        rows = rows[0 : rows.shape[0]] if isinstance(rows, _LazyArray) else rows
         fit = rows.dtype == np.uint32 and kept.shape == (len(rows), *shape[1:]) and rows.max(initial=0) < shape[0]
         if not fit or len(shape) < 1:
             raise ValueError(f"array {name!r} is said to have the shape {shape}, but what is stored of it has not")
-        arrays[name] = Packed(tuple(shape), rows, kept)
+        arrays[name] = PackedArray(tuple(shape), rows, kept)
     for name in names:
         array = _array(file, name, checksums)
-        arrays[name] = Packed(array.shape, None, array)
+        arrays[name] = PackedArray(array.shape, None, array)
     return arrays
 
 
@@ -318,7 +318,7 @@ def _array(file: Any, name: str, checksums: Mapping[str, str]) -> Any:
     """Return a small array, or a handle to a large one that is still in its file."""
     shape = file.get_slice(name).get_shape()
     if shape and _items(shape) > _BLOCK_BYTES // 8:
-        return _InFile(file, name, checksums[name])
+        return _LazyArray(file, name, checksums[name])
     array = file.get_tensor(name)
     _compare(name, _checksum(array), checksums[name])
     return array

@@ -18,9 +18,9 @@ and the rest of 1 - L on the other side. So it has mass L for any q, contains th
 both sides with L. It ends at the probability only if scores are certain, or after rounding.
 
 If only a fraction R of the negatives was kept in the data, a learner sees odds 1/R times too high. Odds times R are
-those of the full stream (`Prediction.of_full_stream`); for the logistic link that adds ln R to the score. If the recipe
-has R, `predict` and `sample` apply this correction; predictions made while learning (`learn`, `observe`) are for the
-data as given.
+those of the full stream (`Prediction.with_sampling_correction`); for the logistic link that adds ln R to the score. If
+the recipe has R, `predict` and `sample` apply this correction; predictions made while learning (`learn`, `observe`)
+are for the data as given.
 
 A regressor's label is expected + e. The error e is normal, with the sum of the variances of the mean and the noise; or,
 if the regressor estimates its tails, a mixture of Student-t's whose scales include both (`student`). All statements
@@ -38,7 +38,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from bayou.core import checks, links, student_t
-from bayou.core.checks import positive_number
+from bayou.core.checks import check_positive
 from bayou.core.errors import NoPosterior, WrongTask
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
@@ -49,7 +49,7 @@ ONLY_NEXT = (
     "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
     "next; train it anew for predictions of later rows"
 )
-# z for the most common levels, and for their `_most_aside`; others are computed.
+# z for the most common levels, and for their `_tail_level`; others are computed.
 _REACH = {
     0.9: 1.6448536269514722,
     0.9 / 1.1: 1.3351777361189363,
@@ -69,7 +69,9 @@ class Scores(NamedTuple):
     mean: np.ndarray
     variance: np.ndarray | None
     noise: np.ndarray | None = None
-    tails: np.ndarray | None = None  # a regressor's error distribution: (shares, scales) of a mixture of Student-t's
+    student_t_mixture: np.ndarray | None = (
+        None  # a regressor's error distribution: (shares, scales) of a mixture of Student-t's
+    )
 
 
 class ScoreRule(NamedTuple):
@@ -77,7 +79,7 @@ class ScoreRule(NamedTuple):
 
     link: int = links.LOGISTIC
     predictive: Literal["plain", "closed", "quadrature"] = "closed"
-    believed: float = 1.0  # kp
+    predictive_temper: float = 1.0  # kp
     degrees: tuple[float, ...] = ()  # degrees of freedom of the Student-t's around a regressor's mean
 
     def shift(self, negative_rate: float) -> float:
@@ -140,9 +142,9 @@ class Prediction:
         return self._scores.noise
 
     @property
-    def tails(self) -> np.ndarray | None:
+    def student_t_mixture(self) -> np.ndarray | None:
         """Shares and scales of the mixture of Student-t's of a regressor's errors, per row; None without one."""
-        return self._scores.tails
+        return self._scores.student_t_mixture
 
     @property
     def deviation(self) -> np.ndarray | None:
@@ -163,17 +165,19 @@ class Prediction:
 
     def _log_odds(self) -> np.ndarray:
         """Return the log-odds for data such as were learned from, which may lack negatives."""
-        return links.TABLE[self._rule.link].log_odds(self._sure_score())
+        return links.TABLE[self._rule.link].log_odds(self._equivalent_score())
 
-    def _sure_score(self) -> np.ndarray:
+    def _equivalent_score(self) -> np.ndarray:
         """Return the score that would give the same probability if it were certain."""
         mean, variance = self._scores.mean, self._scores.variance
         if self._rule.predictive == "plain" or variance is None:
             return mean
         if self._rule.predictive == "quadrature" and self._rule.link == links.LOGISTIC:
-            log_doubt = _log_expected_doubt(np.abs(mean), self._rule.believed * variance)
+            log_doubt = _log_expected_doubt(np.abs(mean), self._rule.predictive_temper * variance)
             return np.sign(mean) * (np.log1p(-np.exp(log_doubt)) - log_doubt)
-        return mean / np.sqrt(1.0 + links.TABLE[self._rule.link].spread * (self._rule.believed * variance))
+        return mean / np.sqrt(
+            1.0 + links.TABLE[self._rule.link].damping_constant * (self._rule.predictive_temper * variance)
+        )
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high), which contain the probability with posterior probability `level`.
@@ -181,16 +185,18 @@ class Prediction:
         For a regressor, they contain the label itself, noise included.
         """
         if self._scores.noise is not None:
-            room = self._reach(level)
+            room = self._interval_radius(level)
             return self.expected - room, self.expected + room
         low, high = self._score_interval(level)
         _hold(self._rule.link, self._scores.expected, low, high)
         return corrected(low, self._negative_rate), corrected(high, self._negative_rate)
 
     def _score_interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return (low, high), which contain the score with probability `level`, and also `_sure_score`."""
-        sd = np.sqrt(self._rule.believed * self.variance)
-        return _ends(self._scores.mean, sd, self._sure_score(), level, reach(level), reach(_most_aside(level)))
+        """Return (low, high), which contain the score with probability `level`, and also `_equivalent_score`."""
+        sd = np.sqrt(self._rule.predictive_temper * self.variance)
+        return _interval_bounds(
+            self._scores.mean, sd, self._equivalent_score(), level, z_score(level), z_score(_tail_level(level))
+        )
 
     def quantile(self, share: float) -> np.ndarray:
         """Return the quantile of each label that has the given share below it. For regressors only.
@@ -203,20 +209,20 @@ class Prediction:
         (array([0.]), array([2.563]))
         """
         self._check_numbers("quantiles; ask for interval")
-        share = checks.share("share", share)
+        share = checks.check_fraction("share", share)
         side = abs(2.0 * share - 1.0)
-        return self.expected + (math.copysign(1.0, share - 0.5) * self._reach(side) if side else 0.0)
+        return self.expected + (math.copysign(1.0, share - 0.5) * self._interval_radius(side) if side else 0.0)
 
     def log_density(self, labels: Any) -> np.ndarray:
         """Return the log density of each label. For regressors only."""
         self._check_numbers("density; ask for log_odds")
         errors = np.asarray(labels, np.float64) - self.expected
-        if self._scores.tails is None:
+        if self._scores.student_t_mixture is None:
             variance = self.variance + self._scores.noise
             return -0.5 * (errors * errors / variance + np.log(2.0 * math.pi * variance))
         return student_t.log_densities(errors, *self._tails())
 
-    def nearer(self, labels: Any) -> np.ndarray | None:
+    def central_probability(self, labels: Any) -> np.ndarray | None:
         """Return a regressor's probability that each label is nearer to `expected` than it is; None if not available.
 
         The values are uniform in [0, 1] if predictions are calibrated: 90 % of the labels have at most 0.9.
@@ -224,23 +230,23 @@ class Prediction:
         if self._scores.noise is None or self._scores.variance is None:
             return None
         errors = np.abs(np.asarray(labels, np.float64) - self.expected)
-        if self._scores.tails is None:
+        if self._scores.student_t_mixture is None:
             from scipy.special import erf
 
             return erf(errors / np.sqrt(2.0 * (self._scores.variance + self._scores.noise)))
         return student_t.nearer(errors, *self._tails())
 
-    def _reach(self, level: float) -> np.ndarray:
+    def _interval_radius(self, level: float) -> np.ndarray:
         """Return half the width of the interval around the mean that contains the label with probability `level`."""
-        z = reach(level)
-        if self._scores.tails is None:
+        z = z_score(level)
+        if self._scores.student_t_mixture is None:
             return z * np.sqrt(self.variance + self._scores.noise)
         return student_t.reaches(float(level), *self._tails())
 
     def _tails(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return shares, scales and degrees of freedom of the Student-t's."""
-        assert self._scores.tails is not None
-        return self._scores.tails[:, 0], self._scores.tails[:, 1], np.array(self._rule.degrees)
+        assert self._scores.student_t_mixture is not None
+        return self._scores.student_t_mixture[:, 0], self._scores.student_t_mixture[:, 1], np.array(self._rule.degrees)
 
     def log_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the logarithms of a classifier's `interval`, accurate even where a bound itself would round to 0."""
@@ -261,23 +267,23 @@ class Prediction:
         parts: Any = (None if part is None else part[rows] for part in self._scores)
         return replace(self, _scores=Scores(*parts))
 
-    def of_full_stream(self, negative_rate: float) -> Prediction:
+    def with_sampling_correction(self, negative_rate: float) -> Prediction:
         """Return the prediction corrected to the full stream, of which the data had only this fraction of negatives.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Marginal
         >>> thinned = Marginal(n_features=8).predict(Batch.from_rows([{}]))
-        >>> full = thinned.of_full_stream(0.1)
+        >>> full = thinned.with_sampling_correction(0.1)
         >>> full.probability.round(3), full.mean.round(3), np.round(full.interval(0.95), 3).ravel()
         (array([0.091]), array([-2.303]), array([0.003, 0.749]))
         """
-        negative_rate = positive_number("negative_rate", negative_rate, high=1.0)
+        negative_rate = check_positive("negative_rate", negative_rate, high=1.0)
         if negative_rate == 1.0:
             return self
         self._check_classes("negatives; leave the rate out")
         return replace(self, _negative_rate=self._negative_rate * negative_rate)
 
-    def of_data_as_learned(self) -> Prediction:
+    def without_sampling_correction(self) -> Prediction:
         """Return the prediction without the correction to the full stream, for data sampled like the training data."""
         return replace(self, _negative_rate=1.0)
 
@@ -310,11 +316,11 @@ class Weights(NamedTuple):
         """Return (low, high), which contain each weight with posterior probability `level`."""
         if self.variance is None:
             raise NoPosterior("weights without a posterior have no interval; use a Bayesian learner such as marginal.")
-        room = reach(level) * np.sqrt(self.variance)
+        room = z_score(level) * np.sqrt(self.variance)
         return self.mean - room, self.mean + room
 
 
-class Part(NamedTuple):
+class WeightViewPart(NamedTuple):
     """A component of a mixture of learners: its share, its weights, and its intercept (mean, variance)."""
 
     share: float
@@ -322,7 +328,7 @@ class Part(NamedTuple):
     intercept: tuple[float, float]
 
 
-class Reading(NamedTuple):
+class WeightView(NamedTuple):
     """Weights and intercept as they add up to a score, and the components of their variances.
 
     Differences of weights are more certain than the weights: components that disagree about all weights of a column may
@@ -331,17 +337,17 @@ class Reading(NamedTuple):
 
     mean: np.ndarray
     intercept: float
-    parts: Sequence[Part]  # empty without a posterior
+    parts: Sequence[WeightViewPart]  # empty without a posterior
     score: Literal["mean", "log_odds"] = "mean"  # the attribute of `Prediction` that they (nearly) add up to
 
 
-def reach(level: Any) -> float:
+def z_score(level: Any) -> float:
     """Return z such that a normal variable is within z standard deviations of its mean with probability `level`.
 
     >>> reach(0.95)
     1.959963984540054
     """
-    level = checks.share("level", level)
+    level = checks.check_fraction("level", level)
     if level in _REACH:
         return _REACH[level]
     from scipy.special import ndtri
@@ -349,8 +355,8 @@ def reach(level: Any) -> float:
     return float(ndtri(0.5 + 0.5 * level))
 
 
-def _most_aside(level: float) -> float:
-    """Return the level of the central interval that must hold `_sure_score` for the one of `level` to be central."""
+def _tail_level(level: float) -> float:
+    """Return the level whose central interval must hold `_equivalent_score` for that of `level` to be central."""
     return level / (2.0 - level)
 
 
@@ -371,13 +377,13 @@ def corrected(probability: Any, negative_rate: float) -> Any:
 def _log_expected_doubt(mean, variance):
     logs = empty(mean.size, np.float64)
     for row in range(mean.size):
-        logs[row] = links.log_expected_doubt(mean[row], variance[row])
+        logs[row] = links.log_expected_complement(mean[row], variance[row])
     return logs
 
 
 @kernel
-def _ends(mean, sd, sure, level, middle, inner):
-    """Return (low, high) of scores. `middle` and `inner` are the `reach` of the level and of its `_most_aside`."""
+def _interval_bounds(mean, sd, sure, level, middle, inner):
+    """Return (low, high) of scores. `middle` and `inner` are the `reach` of the level and of its `_tail_level`."""
     low, high = empty(mean.size, np.float64), empty(mean.size, np.float64)
     for k in range(mean.size):
         near, far = -middle, middle

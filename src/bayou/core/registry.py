@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from bayou.core.errors import BadInput
 
-DEFAULT, OF_NUMBERS = "bank", "number-bank"  # the default learner, and its counterpart for regression
+DEFAULT, DEFAULT_REGRESSION = "bank", "number-bank"  # the default learner, and its counterpart for regression
 # Default learners of a comparison: they run on any data.
-COMPARED, COMPARED_OF_NUMBERS = (DEFAULT, "marginal", "adagrad"), (DEFAULT, "gaussian")
+DEFAULT_COMPARED, DEFAULT_COMPARED_REGRESSION = (DEFAULT, "marginal", "adagrad"), (DEFAULT, "gaussian")
 
 TOY_FEATURES = 8
 
@@ -83,9 +83,9 @@ def find(name: str) -> Record:
         return record
     known = records()
     if name not in known:
-        from bayou.core.checks import did_you_mean
+        from bayou.core.checks import suggest
 
-        near = did_you_mean(name, known)
+        near = suggest(name, known)
         raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.{near}")
     return known[name]
 

@@ -68,23 +68,23 @@ class Sharding:
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
-    def _learn_part(self, batch: Batch, shard: bool) -> None:
+    def _learn_mergeable(self, batch: Batch, shard: bool) -> None:
         """Learn a batch, in sequence or as a shard, except for what is relearned after the shards are joined."""
         self.learner.learn(batch)
 
-    def _come_together(self) -> None:
+    def _finish_merge(self) -> None:
         """Finish a join, after the gains of all shards were added."""
 
     @property
-    def _n_places(self) -> int:
+    def _n_mergeable_rows(self) -> int:
         """Maximum number of rows of a gain: the features, and after them the rows of other tables."""
         return self.learner._n_features
 
-    def _places_changed(self, base: Rows) -> np.ndarray:
+    def _changed_extra_rows(self, base: Rows) -> np.ndarray:
         """Return the rows of other tables (after the features) that have changed since `base`."""
         return np.empty(0, np.int64)
 
-    def _gain_of_places(self, base: Rows, places: np.ndarray, width: int) -> np.ndarray:
+    def _gain_of_extra_rows(self, base: Rows, places: np.ndarray, width: int) -> np.ndarray:
         """Return the gain of these rows of other tables over `base`, with `width` columns."""
         raise NotImplementedError
 
@@ -114,11 +114,11 @@ class Sharding:
 
     # --- interface for rounds -------------------------------------------------------------------------------------
 
-    def learn_part(self, batch: Batch, weight: float) -> None:
+    def learn_mergeable(self, batch: Batch, weight: float) -> None:
         """Learn a batch with row weights multiplied by `weight`, except for what is relearned after the join."""
         if weight != 1:
-            batch = batch.with_labels(batch.labels, batch.each_weight() * weight)
-        self._learn_part(batch, shard=weight != 1)
+            batch = batch.with_labels(batch.labels, batch.weights_or_ones() * weight)
+        self._learn_mergeable(batch, shard=weight != 1)
 
     def base_state(self) -> BaseState:
         """Return a copy of the present state, without the tables that have a row for each feature."""
@@ -126,13 +126,13 @@ class Sharding:
         return BaseState(arrays, self.learner._examples, self.learner._negative)
 
     def _other_arrays(self) -> Rows:
-        of_features = self.learner._per_feature
+        of_features = self.learner._per_feature_arrays
         return {name: array for name, array in self.learner._arrays().items() if name not in of_features}
 
     def rows_at(self, features: Any) -> Rows:
         """Return a copy of the rows of some features in the per-feature tables."""
         arrays = self.learner._arrays()
-        return {name: arrays[name][features] for name in arrays if name in self.learner._per_feature}
+        return {name: arrays[name][features] for name in arrays if name in self.learner._per_feature_arrays}
 
     def go_back(self, base: BaseState, changed: Iterable[tuple[np.ndarray, Rows]]) -> None:
         """Restore an earlier state: `changed` yields all features that have changed, with their earlier rows."""
@@ -161,8 +161,8 @@ class Sharding:
         apart = np.append(self._gain_apart(base.arrays), [more, more > 0])
         cuts = _feature_chunks(len(features))
         numbers = [self._gain_at({**base.arrays, **rows(cut)}, features[cut]).astype(np.float32) for cut in cuts]
-        if len(extra := self._places_changed(base.arrays)):
-            numbers.append(self._gain_of_places(base.arrays, extra, numbers[0].shape[1]).astype(np.float32))
+        if len(extra := self._changed_extra_rows(base.arrays)):
+            numbers.append(self._gain_of_extra_rows(base.arrays, extra, numbers[0].shape[1]).astype(np.float32))
             features = np.concatenate([features, extra])
         return Gain(features, np.concatenate(numbers), apart)
 
@@ -172,14 +172,14 @@ class Sharding:
         Raises:
             BadInput: if the gain does not fit this learner; then nothing is changed.
         """
-        self.learner._check_learns()
+        self.learner._check_writable()
         features, numbers, apart, n_shards = gain
         nothing = np.empty(0, np.int64)
         now = {**self.learner._arrays(), **self.rows_at(nothing)}
         width = self._gain_at(now, nothing).shape[1]
         fits = numbers.size == width * len(features) == width * len(n_shards)
         fits &= len(apart) == len(self._gain_apart(now)) + 2
-        fits &= features.max(initial=0) < self._n_places and named.max(initial=0) < self.learner._n_features
+        fits &= features.max(initial=0) < self._n_mergeable_rows and named.max(initial=0) < self.learner._n_features
         if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
             raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
         numbers = numbers.reshape(len(features), width)
@@ -189,9 +189,9 @@ class Sharding:
             self.learner._examples += examples
             for cut in _feature_chunks(len(features)) if len(features) else ():
                 self._join_at(features[cut], numbers[cut], n_shards[cut], weight)
-            self._come_together()
+            self._finish_merge()
             if self.learner.extras.names is not None:
-                self.learner.extras.names.put(named, names)
+                self.learner.extras.names.add_missing(named, names)
 
     def discount(self, share: float) -> None:
         """Reduce the evidence to the fraction `share`."""

@@ -12,26 +12,26 @@ import numpy as np
 from bayou.core import checks, model_file, registry
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.threads import Guard
-from bayou.kernels.huge_pages import Pages
+from bayou.core.threads import DrainingLock
+from bayou.kernels.huge_pages import HugePageAdvisor
 
 if TYPE_CHECKING:
     from bayou.core.learner import Learner
 
 
-class Stored:
+class StorageMixin:
     """Base class of `Learner` that converts it to the content of a model file, and back."""
 
     name: ClassVar[str]
-    _per_feature: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
+    _per_feature_arrays: ClassVar[tuple[str, ...]] = ("state",)  # the arrays with a row for each feature
 
     extras: Extras
     _parameters: dict[str, Any]
     _examples: int
     _negative: int | None
     _frozen: bool
-    _lock: Guard
-    _pages: Pages | None = None  # memory pages of the per-feature tables
+    _lock: DrainingLock
+    _pages: HugePageAdvisor | None = None  # memory pages of the per-feature tables
 
     def _arrays(self) -> dict[str, np.ndarray]:
         raise NotImplementedError
@@ -42,23 +42,23 @@ class Stored:
     def touch(self, rows: np.ndarray | None) -> None:
         """Prepare the memory pages of some features' rows, or of all (None), which are about to be written."""
         if self._pages is None:
-            in_rows = isinstance(type(self)._per_feature, tuple)  # row k is feature k
+            in_rows = isinstance(type(self)._per_feature_arrays, tuple)  # row k is feature k
             arrays = self._arrays() if in_rows else {}
-            self._pages = Pages(arrays[name] for name in self._per_feature if name in arrays)
-        if self._pages.undecided:
-            self._pages.touch(rows)
+            self._pages = HugePageAdvisor(arrays[name] for name in self._per_feature_arrays if name in arrays)
+        if self._pages.is_undecided:
+            self._pages.note_touched(rows)
 
     def _check_state(self) -> None:
         """Raise BadModel if restored arrays could make kernels access memory out of bounds."""
 
     @classmethod
-    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+    def _parameters_to_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return parameters as stored in files, where their meaning does not depend on later defaults."""
         return parameters
 
     @classmethod
-    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters from the result of `_written`."""
+    def _parameters_from_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters from the result of `_parameters_to_header`."""
         return parameters
 
     def to_bytes(self) -> bytes:
@@ -68,7 +68,7 @@ class Stored:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file. `bayou.load` returns a learner that continues bit for bit."""
-        path = checks.path("path", path)
+        path = checks.check_path("path", path)
         with self._lock:
             header, arrays = self.saved()
             model_file.write(path, header, arrays)
@@ -79,7 +79,7 @@ class Stored:
         plain = {k: v for k, v in self._parameters.items() if not isinstance(v, np.ndarray)}
         header = {
             "learner": self.name,
-            "parameters": self._written(plain),
+            "parameters": self._parameters_to_header(plain),
             "examples": self._examples,
             "negative_label": self._negative,
             "attached": extras.to_json(),
@@ -90,19 +90,19 @@ class Stored:
         return header, arrays
 
     @classmethod
-    def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.Packed]) -> Self:
+    def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, model_file.PackedArray]) -> Self:
         """Return a learner from the result of `saved`. Raise BadModel if header and arrays do not fit together."""
 
         def under(prefix: str) -> dict[str, np.ndarray]:
-            return {k.removeprefix(prefix): v.whole() for k, v in arrays.items() if k.startswith(prefix)}
+            return {k.removeprefix(prefix): v.dense() for k, v in arrays.items() if k.startswith(prefix)}
 
         parameters: dict[str, Any] = {**header["parameters"], **under("parameter:")}
-        learner = cls(**cls._meant(parameters))
+        learner = cls(**cls._parameters_from_header(parameters))
         learner._make_room({name: array.shape for name, array in arrays.items()})
         for name, own in learner._arrays().items():
             if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise BadModel(f"the model lacks a fitting array {name!r}; its file was not written by bayou.")
-            if name in learner._per_feature:
+            if name in learner._per_feature_arrays:
                 learner.touch(arrays[name].rows)
             # Rows that still equal the prior are skipped, so that their memory is never touched.
             for rows, block in arrays[name].blocks():
@@ -112,7 +112,7 @@ class Stored:
         learner._check_state()
         if header["negative_label"] not in (None, -1, 0):
             raise BadModel(f"the model's negative_label is {header['negative_label']!r}; it must be -1, 0 or null.")
-        learner._examples = checks.whole_number("the model's number of examples", header["examples"], 0, 2**62)
+        learner._examples = checks.check_int("the model's number of examples", header["examples"], 0, 2**62)
         learner._negative = header["negative_label"]
         learner.extras = Extras.from_file(header.get("attached", {}), under("attached:"))
         return learner
@@ -121,10 +121,10 @@ class Stored:
         """Return a learner with more weights that continues from this one; new weights are at their prior."""
         header, arrays = self.saved(Extras())
         header["parameters"]["n_features"] = n_features
-        packed = {name: model_file.Packed(array.shape, None, array) for name, array in arrays.items()}
-        for name in self._per_feature:
+        packed = {name: model_file.PackedArray(array.shape, None, array) for name, array in arrays.items()}
+        for name in self._per_feature_arrays:
             rows = model_file.nonzero_rows(arrays[name]).astype(np.uint32)
-            packed[name] = model_file.Packed((n_features, *arrays[name].shape[1:]), rows, arrays[name][rows])
+            packed[name] = model_file.PackedArray((n_features, *arrays[name].shape[1:]), rows, arrays[name][rows])
         return self.restore(header, packed)
 
     def __copy__(self) -> Self:
@@ -161,8 +161,8 @@ def load(path: str | os.PathLike[str]) -> Learner:
     >>> bool((again.mean == learner.mean).all()), again.examples
     (True, 1)
     """
-    path = checks.path("path", path)
-    with model_file.reading(path) as (header, arrays):
+    path = checks.check_path("path", path)
+    with model_file.open_lazily(path) as (header, arrays):
         try:
             return registry.find(header["learner"]).load().restore(header, arrays)
         except BadModel as error:

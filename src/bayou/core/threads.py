@@ -12,15 +12,15 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 # Minimum number of workers, even with fewer cores: with three tasks on two cores none waits for another to end.
-LEAST_WORKERS = 3
+MIN_WORKERS = 3
 # Increment of the nice value of threads that give way.
-NICER = 5
+NICENESS_STEP = 5
 
 _here = threading.local()
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
-def give_way() -> None:
+def lower_thread_priority() -> None:
     """Lower the priority of the current thread, so that it takes no core from the thread it works for.
 
     Does nothing except on Linux, where each thread has its own priority.
@@ -28,10 +28,10 @@ def give_way() -> None:
     if sys.platform == "linux":
         here = threading.get_native_id()
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, here, os.getpriority(os.PRIO_PROCESS, here) + NICER)
+            os.setpriority(os.PRIO_PROCESS, here, os.getpriority(os.PRIO_PROCESS, here) + NICENESS_STEP)
 
 
-class _AtOnce(Executor):
+class _InlineExecutor(Executor):
     """Executor that runs each task in `submit`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -41,7 +41,7 @@ class _AtOnce(Executor):
 
 
 @contextmanager
-def accompanied() -> Iterator[None]:
+def with_io_threads() -> Iterator[None]:
     """Declare that reader and writer threads run beside the current one while the block lasts."""
     before, _here.accompanied = getattr(_here, "accompanied", False), True
     try:
@@ -50,27 +50,27 @@ def accompanied() -> Iterator[None]:
         _here.accompanied = before
 
 
-def follower() -> Executor:
+def pipeline_executor() -> Executor:
     """Return an executor for deferred work of the current thread: one thread of its own, which runs tasks in order.
 
     If several threads are at work and no core is free, return an executor that runs tasks at once.
     """
-    crowded = getattr(_here, "accompanied", False) and _cores() <= LEAST_WORKERS
+    crowded = getattr(_here, "accompanied", False) and _cores() <= MIN_WORKERS
     if getattr(_here, "one_of_many", False) or crowded:
-        return _AtOnce()
+        return _InlineExecutor()
     if getattr(_here, "process", None) != os.getpid():
         _here.process, _here.pool = os.getpid(), ThreadPoolExecutor(1, "bayou-combination")
     return _here.pool
 
 
-class InTurn:
+class SerialExecutor:
     """Executor with one thread, which runs tasks in order while the caller goes on.
 
     At most `most` tasks are pending; `do` waits for a free place. An error in a task is raised by a later `do`, or by
     `wait`. Leaving the `with` block waits for all tasks.
 
     >>> done = []
-    >>> with InTurn("counting", most=2) as turn:
+    >>> with SerialExecutor("counting", most=2) as turn:
     ...     for k in range(3):
     ...         turn.do(done.append, k)
     ...     turn.wait()
@@ -78,10 +78,10 @@ class InTurn:
     [0, 1, 2]
     """
 
-    def __init__(self, name: str, most: int) -> None:
-        self._name, self._room = f"bayou-{name}", threading.Semaphore(most)
+    def __init__(self, name: str, max_pending: int) -> None:
+        self._name, self._room = f"bayou-{name}", threading.Semaphore(max_pending)
         self._work: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
-        self._bringing = threading.Lock()
+        self._submit_lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended = False
         self._error: BaseException | None = None
@@ -90,33 +90,33 @@ class InTurn:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._bringing:
+        with self._submit_lock:
             self._work.put(None)
             thread, self._ended = self._thread, True
         if thread is not None:
             thread.join()
 
-    def do(self, work: Callable[..., Any], *args: Any) -> None:
+    def submit(self, work: Callable[..., Any], *args: Any) -> None:
         self._room.acquire()
         if self._error is not None:
             self._room.release()
             self._raise()
-        with self._bringing:
+        with self._submit_lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
             self._work.put((work, *args))
 
-    def wait(self) -> None:
+    def drain_and_raise(self) -> None:
         """Wait until all tasks given so far are done, and raise the first error of a task."""
-        self.rest()
+        self.drain()
         self._raise()
 
-    def rest(self) -> None:
+    def drain(self) -> None:
         """Wait until all tasks given so far are done; errors are left to a later `do` or `wait`."""
         done = threading.Event()
         self._room.acquire()
-        with self._bringing:
+        with self._submit_lock:
             thread, ended = self._thread, self._ended
             if thread is not None and not ended:
                 self._work.put((done.set,))
@@ -126,7 +126,7 @@ class InTurn:
             thread.join() if ended else done.wait()
 
     def _run(self) -> None:
-        give_way()
+        lower_thread_priority()
         while work := self._work.get():
             try:
                 work[0](*work[1:])
@@ -141,11 +141,11 @@ class InTurn:
             raise error
 
 
-class Together:
-    """Tasks for an `InTurn` that `bring` hands over as one, since the cost of a handover does not depend on the work.
+class WorkQueue:
+    """Tasks for a `SerialExecutor` that `flush` hands over as one: the cost of a handover does not depend on the work.
 
     >>> done = []
-    >>> with InTurn("later", most=2) as turn:
+    >>> with SerialExecutor("later", most=2) as turn:
     ...     some = Together(turn)
     ...     some.do(done.append, 1)
     ...     some.do(done.append, 2)
@@ -154,34 +154,34 @@ class Together:
     [1, 2]
     """
 
-    def __init__(self, turn: InTurn) -> None:
+    def __init__(self, turn: SerialExecutor) -> None:
         self._turn = turn
         self._work: list[tuple[Any, ...]] = []
 
-    def do(self, *work: Any) -> None:
+    def submit(self, *work: Any) -> None:
         self._work.append(work)
 
-    def bring(self) -> None:
+    def flush(self) -> None:
         if self._work:
             work, self._work = self._work, []
-            self._turn.do(_do_all, work)
+            self._turn.submit(_do_all, work)
 
-    def rest(self) -> None:
+    def drain(self) -> None:
         """Hand over the tasks, and wait until these and all earlier ones are done."""
-        self.bring()
-        self._turn.rest()
+        self.flush()
+        self._turn.drain()
 
 
 def _do_all(work: Sequence[tuple[Any, ...]]) -> None:
-    for do, *args in work:
-        do(*args)
+    for submit, *args in work:
+        submit(*args)
 
 
-class Guard:
+class DrainingLock:
     """Reentrant lock that drains deferred work: `acquire` returns once the work left by the last holder is done.
 
     >>> guard, done = Guard(), []
-    >>> with InTurn("later", most=2) as turn:
+    >>> with SerialExecutor("later", most=2) as turn:
     ...     with guard.ahead(turn):
     ...         turn.do(done.append, "later")
     ...     with guard:
@@ -191,13 +191,13 @@ class Guard:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._behind: InTurn | None = None
+        self._executor: SerialExecutor | None = None
 
     def acquire(self, timeout: float = -1.0) -> bool:
         taken = self._lock.acquire(timeout=timeout)
-        if taken and self._behind is not None:
-            self._behind.rest()
-            self._behind = None
+        if taken and self._executor is not None:
+            self._executor.drain()
+            self._executor = None
         return taken
 
     def release(self) -> None:
@@ -210,27 +210,27 @@ class Guard:
         self.release()
 
     @contextmanager
-    def ahead(self, behind: InTurn | None) -> Iterator[None]:
+    def pipelined(self, behind: SerialExecutor | None) -> Iterator[None]:
         """Hold the lock without waiting for work in `behind`, and possibly leave more there; None: leave none."""
         with self._lock:
-            if self._behind is not behind and self._behind is not None:
-                self._behind.rest()
+            if self._executor is not behind and self._executor is not None:
+                self._executor.drain()
             try:
                 yield
             finally:
-                self._behind = behind
+                self._executor = behind
 
 
-def all_done(work: Sequence[Callable[[], Any]], apart: bool) -> None:
+def run_all(work: Sequence[Callable[[], Any]], parallel: bool) -> None:
     """Run all tasks, in several threads if `apart`, in any order, and raise the first error.
 
     >>> done = []
-    >>> all_done([lambda: done.append(1), lambda: done.append(2)], apart=True)
+    >>> run_all([lambda: done.append(1), lambda: done.append(2)], apart=True)
     >>> sorted(done)
     [1, 2]
     """
     # A worker must not wait for other workers: none might be left to run its tasks.
-    if not apart or len(work) < 2 or _cores() < 2 or getattr(_here, "one_of_many", False):
+    if not parallel or len(work) < 2 or _cores() < 2 or getattr(_here, "one_of_many", False):
         for task in work:
             task()
         return
@@ -250,9 +250,9 @@ def _cores() -> int:
 def _workers() -> ThreadPoolExecutor:
     if os.getpid() not in _pools:
         _pools.clear()
-        _pools[os.getpid()] = ThreadPoolExecutor(max(_cores(), LEAST_WORKERS), "bayou-worker", _is_one_of_many)
+        _pools[os.getpid()] = ThreadPoolExecutor(max(_cores(), MIN_WORKERS), "bayou-worker", _mark_worker_thread)
     return _pools[os.getpid()]
 
 
-def _is_one_of_many() -> None:
+def _mark_worker_thread() -> None:
     _here.one_of_many = True

@@ -25,12 +25,12 @@ def check_batch(batch: Batch, n_features: int, dtype: str, widest: float, learn:
     if batch.max_index >= n_features and (wrong := batch.indices >= n_features).any():
         k = int(wrong.argmax())
         raise BadInput(
-            f"row {batch.row_of(k)}: feature {batch.indices[k]} is out of range; the learner has "
+            f"row {batch.row_of_nonzero(k)}: feature {batch.indices[k]} is out of range; the learner has "
             f"n_features={n_features}, numbered from 0."
         )
     heaviest = batch.weights.max(initial=1.0) if learn and batch.weights is not None else 1.0
-    largest = math.sqrt(LIMIT[dtype] / (widest * (1 + batch.longest))) / heaviest
-    if largest < 1.0 or batch.largest > largest:
+    largest = math.sqrt(LIMIT[dtype] / (widest * (1 + batch.max_row_length))) / heaviest
+    if largest < 1.0 or batch.max_abs_value > largest:
         _check_sizes(batch, dtype, widest, learn)
 
 
@@ -47,7 +47,7 @@ def _check_sizes(batch: Batch, dtype: str, widest: float, learn: bool) -> None:
         raise BadInput(f"row {row}: a weight of {heavy[row]:g} is too large for {dtype} state with this prior.")
     if (wrong := np.abs(batch.values) > np.repeat(most, lengths)).any():
         k = int(wrong.argmax())
-        row = batch.row_of(k)
+        row = batch.row_of_nonzero(k)
         raise BadInput(
             f"row {row}, feature {batch.indices[k]}: the value {batch.values[k]:g} is too large; with "
             f"{dtype} state, this prior and this row's weight it may reach {most[row]:.2g}. Scale the feature"

@@ -23,13 +23,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayou.core import registry
 from bayou.core.batch import Batch
-from bayou.core.checks import shown, whole_number
+from bayou.core.checks import check_int, shortened_repr
 from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.documented import estimator
 from bayou.learners.classes import Classes
-from bayou.learners.classes.new_classes import extended, extends
+from bayou.learners.classes.new_classes import can_extend, extend
 from bayou.learners.ensembles.stackers import MAX_LOGIT
 
 # Parameters that all estimators share; the others are the learner's.
@@ -108,30 +108,32 @@ class OnlineEstimator(BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         raise NotImplementedError
 
-    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    def _learn_chunk(
+        self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None
+    ) -> None:
         """Teach the learners a batch of rows."""
         raise NotImplementedError
 
     def _learn_all(self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
         """Learn from all rows, `passes` times."""
-        passes = whole_number("passes", self.passes, 1, 2**31)
+        passes = check_int("passes", self.passes, 1, 2**31)
         if weights is not None and not weights.any():
             raise BadInput("all sample weights are zero: there is nothing to learn from.")
         try:
-            self._go_over(learners, X, targets, weights, passes)
+            self._run_passes(learners, X, targets, weights, passes)
         except BadInput:
             # Nothing is kept. Report the row by its index in the caller's data, not in the shuffled order.
             learners[0].predict(validation.batch(X))
             raise
 
-    def _go_over(
+    def _run_passes(
         self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None, passes: int
     ) -> None:
         """Learn all rows, shuffled once, `passes` times or until all learners have converged."""
         order = check_random_state(self.random_state).permutation(len(targets))
         for _ in range(passes):
             for rows in _blocks(X, order):
-                self._teach(
+                self._learn_chunk(
                     learners,
                     validation.batch(X[rows]),
                     targets[rows],
@@ -310,21 +312,22 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         known = unique_labels(validation.listed(classes)) if first else self.classes_
         if not first and classes is not None and not validation.among(known, classes):
             raise BadInput(
-                f"classes={shown(classes)} lacks some of what was learned so far, {known.tolist()}; fit starts anew."
+                f"classes={shortened_repr(classes)} lacks some of what was learned so far, {known.tolist()}; "
+                "fit starts anew."
             )
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
         learner = self._learner_of(known, streaming=True) if first else self.learner_
         numbers = np.arange(len(known)) if first else self._numbers
         given = validation.given_weights(sample_weight, len(y))
-        if not first and extends(learner):
+        if not first and can_extend(learner):
             known, numbers = validation.with_new_classes(known, numbers, y, given)
-            learner = extended(learner) if len(known) > 2 else learner
+            learner = extend(learner) if len(known) > 2 else learner
         of_rows = validation.class_numbers(known, y)
         weights = validation.row_weights(given, self.class_weight, known, of_rows)
         batch = validation.batch(X)
         learner.check(_labelled(learner, batch, numbers[of_rows], weights))  # before anything changes
         learner.new_stream()
-        self._teach([learner], batch, numbers[of_rows], weights)
+        self._learn_chunk([learner], batch, numbers[of_rows], weights)
         return self._with(known, numbers, learner)
 
     def _learner_of(self, classes: np.ndarray, streaming: bool = False) -> Learner:
@@ -340,7 +343,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
         return Classes(learner=self._learner_name, classes=len(classes), **parameters)
 
-    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    def _learn_chunk(
+        self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None
+    ) -> None:
         """Teach the learners a batch of rows; `targets` are class numbers."""
         for learner in learners:
             learner.learn(_labelled(learner, batch, targets, weights))

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bayou.core import links
 from bayou.core.batch import Batch
-from bayou.core.checks import positive_number, several, whole_number
+from bayou.core.checks import check_int, check_iterable, check_positive
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.estimators import validation
@@ -123,8 +123,8 @@ class LassoClassifier(OnlineClassifier):
         del parameters["folds"]
         if isinstance(self.algorithm, str) and self.algorithm == "auto":
             online = streaming or (isinstance(self.penalty, str) and self.penalty == "lookahead")
-            ramp = 0 if self.ramp is None else whole_number("ramp", self.ramp, 1)
-            block = whole_number("block", self.block, 0)
+            ramp = 0 if self.ramp is None else check_int("ramp", self.ramp, 1)
+            block = check_int("block", self.block, 0)
             parameters["algorithm"] = "online" if online or ramp or block else "reduced"
         elif streaming and self.algorithm != "online":
             raise BadInput(
@@ -138,7 +138,7 @@ class LassoClassifier(OnlineClassifier):
 
     def _go_over(self, learners: list[Any], X: Any, targets: np.ndarray, weights: Any, passes: int) -> None:
         if learners[0].parameters["algorithm"] == "online":
-            super()._go_over(learners, X, targets, weights, passes)
+            super()._run_passes(learners, X, targets, weights, passes)
             return
         batch = validation.batch(X)  # the order of rows does not matter: nothing is shuffled
         many = learners[0] if isinstance(learners[0], Classes) else None
@@ -157,7 +157,7 @@ class LassoClassifier(OnlineClassifier):
         The default is 30 penalties, from the one that leaves only intercepts down to a thousandth of it. The classifier
         itself is not changed.
         """
-        passes = whole_number("passes", self.passes, 1, 2**31)
+        passes = check_int("passes", self.passes, 1, 2**31)
         X, y = validation.matrix_and_labels(self, X, y, reset=True)
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
@@ -174,7 +174,7 @@ class LassoClassifier(OnlineClassifier):
         """Return the learners to fit: unchanged, or for penalty="cv" with the penalty that is best on held-out rows."""
         if not (isinstance(self.penalty, str) and self.penalty == "cv"):
             return learners
-        folds = StratifiedKFold(whole_number("folds", self.folds, 2), shuffle=True, random_state=self._seed())
+        folds = StratifiedKFold(check_int("folds", self.folds, 2), shuffle=True, random_state=self._seed())
         penalties = _grid(learners, batch, numbers, weights, passes)
         X = batch.to_csr(learners[0].n_features)
         losses = np.zeros(len(penalties))
@@ -241,8 +241,8 @@ def _solve(learner: Any, shards: list[Batch], passes: int) -> bool:
 
 def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
     """Yield (point, learners) at each penalty, from the largest down."""
-    given = several("penalties", penalties, "some numbers > 0")
-    penalties = sorted((positive_number("penalties", penalty) for penalty in given), reverse=True)
+    given = check_iterable("penalties", penalties, "some numbers > 0")
+    penalties = sorted((check_positive("penalties", penalty) for penalty in given), reverse=True)
     if not penalties:
         raise BadInput("penalties is empty; give at least one number.")
     for penalty in penalties:

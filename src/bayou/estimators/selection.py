@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayou.core.checks import whole_number
+from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.estimators.classifiers import SpikeSlabClassifier
 from bayou.estimators.documented import estimator
@@ -71,7 +71,7 @@ class SelectByInclusion(SelectorMixin, BaseEstimator):
         if not isinstance(self.threshold, int | float | np.number) or not 0 <= self.threshold <= 1:
             raise BadInput(f"threshold is {self.threshold!r}; it must be a probability.")
         if self.max_features is not None:
-            whole_number("max_features", self.max_features, 1)
+            check_int("max_features", self.max_features, 1)
         parameters = self.get_params(deep=False)
         del parameters["threshold"], parameters["max_features"]
         return SpikeSlabClassifier(**parameters)

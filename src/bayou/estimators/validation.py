@@ -14,9 +14,9 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from bayou.core.arrays import as_array, refuse_masked
+from bayou.core.arrays import as_array, check_not_masked
 from bayou.core.batch import Batch
-from bayou.core.checks import shown
+from bayou.core.checks import shortened_repr
 from bayou.core.errors import BadInput
 
 MATRIX = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
@@ -24,14 +24,14 @@ MATRIX = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.floa
 
 def matrix(estimator: Any, X: Any) -> Any:
     """Return a validated matrix to predict: finite floats, dense or CSR, with the features of the model."""
-    refuse_masked(X, "X")
+    check_not_masked(X, "X")
     return X if _is_ready(estimator, X) else validate_data(estimator, X, reset=False, **MATRIX)
 
 
 def matrix_and_labels(estimator: Any, X: Any, y: Any, reset: bool, numbers: bool = False) -> tuple[Any, np.ndarray]:
     """Return a validated matrix to learn from and a label for each row; with `numbers`, labels must be numbers."""
-    refuse_masked(X, "X")
-    refuse_masked(y, "labels")
+    check_not_masked(X, "X")
+    check_not_masked(y, "labels")
     if not reset and y is not None and _is_ready(estimator, X):
         labels = as_array(y, "y")
         if labels.shape == (X.shape[0],) and (not numbers or labels.dtype == np.float64):
@@ -89,7 +89,7 @@ def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
 def listed(classes: Any) -> Any:
     """Return `classes` unchanged; raise BadInput if it is not a list of labels."""
     if as_array(classes, "classes").ndim != 1:
-        raise BadInput(f"classes is {shown(classes)}; it must be a list of all labels.")
+        raise BadInput(f"classes is {shortened_repr(classes)}; it must be a list of all labels.")
     return classes
 
 
@@ -126,11 +126,11 @@ def given_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
     """Return the sample weights of `rows` rows as an array, a single number repeated; None if there are none."""
     if sample_weight is None:
         return None
-    refuse_masked(sample_weight, "sample_weight")
+    check_not_masked(sample_weight, "sample_weight")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"sample_weight is {shown(sample_weight)}; it must be one number per row.") from None
+        raise BadInput(f"sample_weight is {shortened_repr(sample_weight)}; it must be one number per row.") from None
     if weights.ndim == 0:
         weights = np.full(rows, weights)
     if weights.shape != (rows,):

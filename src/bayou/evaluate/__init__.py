@@ -9,7 +9,7 @@ from bayou.evaluate.binary import Evaluation, Meter
 from bayou.evaluate.hindsight import Hindsight, best_fixed_weights, least_squares
 from bayou.evaluate.meters import meter_for
 from bayou.evaluate.multiclass import ClassEvaluation, ClassMeter
-from bayou.evaluate.progressive import Told, comparator_losses, predict_then_learn, progressive
+from bayou.evaluate.progressive import PredictedBatch, comparator_losses, predict_then_learn, progressive
 from bayou.evaluate.regression import RegressionEvaluation, RegressionMeter
 
 __all__ = [
@@ -18,9 +18,9 @@ __all__ = [
     "Evaluation",
     "Hindsight",
     "Meter",
+    "PredictedBatch",
     "RegressionEvaluation",
     "RegressionMeter",
-    "Told",
     "best_fixed_weights",
     "comparator_losses",
     "least_squares",

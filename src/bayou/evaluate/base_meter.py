@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayou.core.arrays import as_array
-from bayou.core.checks import whole_number
+from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.kernels.inlining import inlined
 
@@ -145,9 +145,11 @@ class BaseMeter:
         """Return predictions, labels, weights and comparator losses (weights if there are none) as checked arrays."""
         predictions = as_array(predictions, what)
         predictions = column(predictions, what, predictions.size)
-        return predictions, *self._beside(predictions.size, labels, weights, comparator_losses)
+        return predictions, *self._labels_weights_losses(predictions.size, labels, weights, comparator_losses)
 
-    def _beside(self, rows: int, labels: Any, weights: Any, comparator_losses: Any) -> tuple[np.ndarray, ...]:
+    def _labels_weights_losses(
+        self, rows: int, labels: Any, weights: Any, comparator_losses: Any
+    ) -> tuple[np.ndarray, ...]:
         """Return labels, weights and the comparator's losses as `_columns` does."""
         weights = ones(rows) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
@@ -192,7 +194,7 @@ class BaseMeter:
 
 
 def _curve_examples(per_decade: int) -> np.ndarray:
-    per_decade = whole_number("curve_points", per_decade, 1, 1000)
+    per_decade = check_int("curve_points", per_decade, 1, 1000)
     exponents = np.arange(15 * per_decade + 1) / per_decade  # enough for a quadrillion examples
     return np.unique(np.rint(10.0**exponents).astype(np.int64))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import whole_number
+from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.evaluate.base_meter import (
     BRIER,
@@ -20,14 +20,14 @@ from bayou.evaluate.base_meter import (
     add_loss,
     ratio,
 )
-from bayou.evaluate.histograms import areas, reliability_of
+from bayou.evaluate.histograms import auc_from_histograms, reliability_of
 from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
 from bayou.kernels.gather import prefetch
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.vector import LANES, fill, float_bits, load, store, where_above
+from bayou.kernels.vector import LANES, broadcast, float_bits, load, store, where_above
 
 # The histogram of predictions, over their odds: 1,024 bins for every doubling, so that a bin is at most 0.001 wide in
 # the logit, from 2^-44 to 2^44 (a logit of +-30); the outer bins take the rest. A float's bits determine its bin.
@@ -107,7 +107,7 @@ class Meter(ClassifierMeter):
         probabilities, labels, weights, losses = self._columns(
             probabilities, "probabilities", labels, weights, comparator_losses
         )
-        nonzeros = whole_number("nonzeros", nonzeros, 0)
+        nonzeros = check_int("nonzeros", nonzeros, 0)
         kinds = _score(
             probabilities, labels, weights, losses, self.regret, least_doubt, self._label_kinds, self._totals,
             self._counts, self._bins, self._points, self._curve,
@@ -120,7 +120,7 @@ class Meter(ClassifierMeter):
     def result(self) -> Evaluation:
         """Return the evaluation of everything added so far; more can be added later."""
         positives, negatives = self._bins[:, 1], self._bins[:, 0]
-        auc, pairs = float(areas(positives, negatives)), positives.sum() * negatives.sum()
+        auc, pairs = float(auc_from_histograms(positives, negatives)), positives.sum() * negatives.sum()
         calibration_error, reliability = reliability_of(*self._bins.T[:3])
         return Evaluation(
             **self._shared(),
@@ -201,7 +201,7 @@ def _score(
             lost = (1.0 - rest) - p  # the part of a small p lost in rounding 1 - p
             doubt = max(rest, least_doubt)
             chance = where_above(label, 0.0, max(p, 2.2250738585072014e-308), doubt)
-            store(logs, at, log(chance) + where_above(label, 0.0, fill(p, 0.0), lost))
+            store(logs, at, log(chance) + where_above(label, 0.0, broadcast(p, 0.0), lost))
             store(odds, at, p / doubt)
         for k in range(size):
             slot = np.int64(float_bits(odds[k]) >> _SHIFT) - _LOWEST

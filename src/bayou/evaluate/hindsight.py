@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core import links
-from bayou.core.batch import Batch, labelled
-from bayou.core.checks import positive_number, whole_number, yes_or_no
+from bayou.core.batch import Batch, require_labels
+from bayou.core.checks import check_bool, check_int, check_positive
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 
@@ -55,12 +55,12 @@ def best_fixed_weights(
     """
     from scipy.optimize import minimize
 
-    link_code = links.code(link)
-    l2 = positive_number("l2", l2, zero=True)
-    n_features = whole_number("n_features", n_features, 1)
+    link_code = links.link_code(link)
+    l2 = check_positive("l2", l2, zero=True)
+    n_features = check_int("n_features", n_features, 1)
     again = _fresh(batches)
-    intercept = yes_or_no("intercept", intercept)
-    weight = sum(float(batch.each_weight().sum()) for batch in again())
+    intercept = check_bool("intercept", intercept)
+    weight = sum(float(batch.weights_or_ones().sum()) for batch in again())
     if not weight:
         return Hindsight(np.zeros(n_features), 0.0, 0.0)
 
@@ -91,10 +91,10 @@ def least_squares(
     """
     from scipy.linalg import lstsq
 
-    l2 = positive_number("l2", l2, zero=True)
-    width = whole_number("n_features", n_features, 1, MAX_DENSE) + 1
+    l2 = check_positive("l2", l2, zero=True)
+    width = check_int("n_features", n_features, 1, MAX_DENSE) + 1
     again = _fresh(batches)
-    intercept = yes_or_no("intercept", intercept)
+    intercept = check_bool("intercept", intercept)
     products, against = np.zeros((width, width)), np.zeros(width)
     with np.errstate(over="ignore", invalid="ignore"):
         for rows, labels, weights in _dense(again(), width, intercept):
@@ -118,18 +118,18 @@ def _dense(batches: Iterable[Batch], width: int, intercept: bool) -> Iterator[tu
             batch = whole[start : start + _ROWS]
             rows = np.full((len(batch), width), float(intercept))
             rows[:, :-1] = batch.to_csr(width - 1).toarray()
-            yield rows, batch.labels, batch.each_weight()
+            yield rows, batch.labels, batch.weights_or_ones()
 
 
 def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
     if callable(batches):
-        return lambda: labelled(batches())
+        return lambda: require_labels(batches())
     if isinstance(batches, Iterator):
         raise BadInput(
             "batches can be read only once, but the best weights take many readings; "
             "give a list, or a function that returns a fresh iterator."
         )
-    return lambda: labelled([batches] if isinstance(batches, Batch) else batches)
+    return lambda: require_labels([batches] if isinstance(batches, Batch) else batches)
 
 
 def check_width(batch: Batch, n_features: int, what: str) -> None:
@@ -149,7 +149,7 @@ def _loss_and_gradient(
             raise BadInput("a batch has no labels; weights cannot be fitted to it.")
         check_width(batch, len(point) - 1, "there are weights")
         loss += _add_gradient(
-            batch.indptr, batch.indices, batch.values, batch.labels, batch.each_weight(), point, link, gradient
+            batch.indptr, batch.indices, batch.values, batch.labels, batch.weights_or_ones(), point, link, gradient
         )
     if not intercept:
         gradient[-1] = 0.0

@@ -7,7 +7,7 @@ import numpy as np
 RELIABILITY_GROUPS = 20
 
 
-def areas(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
+def auc_from_histograms(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
     """Return the area under the ROC curve from histograms of both classes, bins on the last axis; NaN without pairs."""
     pairs = positives.sum(axis=-1) * negatives.sum(axis=-1)
     below = np.cumsum(negatives, axis=-1) - negatives / 2  # ties count half

@@ -29,7 +29,7 @@ SURE, MATERIAL = 10.0, 0.1
 SORTED = 0.01
 
 
-class Ahead:
+class LaterEvaluator:
     """Estimator of a learner's loss on later rows, from predictions of blocks before they are learned.
 
     >>> from bayou import simulate
@@ -51,7 +51,7 @@ class Ahead:
 
     def blocks(self, batch: Batch) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yield the blocks of a batch, each with the rows of it to predict before learning; call `add` for each."""
-        for block in self._delayed.blocks(batch.each_weight(), self._examples):
+        for block in self._delayed.blocks(batch.weights_or_ones(), self._examples):
             yield batch[block.start : block.stop], block.sampled - block.start
 
     def add(self, block: Batch, kept: np.ndarray, later: Any, learned: Any) -> None:
@@ -59,7 +59,7 @@ class Ahead:
 
         Both are predictions (binary, multiclass or regression), or arrays of the expected label of each row.
         """
-        labels, weights = np.asarray(block.labels), block.each_weight()
+        labels, weights = np.asarray(block.labels), block.weights_or_ones()
         losses = np.full(len(block), np.nan)
         losses[kept] = self._losses(later, labels[kept])
         self._delayed.add(self._losses(learned, labels), weights, losses, self._examples)
@@ -72,7 +72,7 @@ class Ahead:
     def _losses(self, said: Any, labels: np.ndarray) -> np.ndarray:
         """Return squared losses, or log losses clipped at 32."""
         if isinstance(said, ClassPrediction):
-            return class_log_losses(said.chance_of(labels))
+            return class_log_losses(said.label_probability(labels))
         expected = np.asarray(said if isinstance(said, np.ndarray) else said.expected, np.float64)
         return (labels - expected) ** 2 if self._squares else log_losses(np.where(labels > 0, 1.0, -1.0), expected)
 
@@ -105,26 +105,26 @@ class LabelOrder:
         return sum(times**power for times in self._counts.values())
 
     @property
-    def by_chance(self) -> float:
+    def expected_runs(self) -> float:
         """Expected number of runs of equal labels in random order."""
         n = self._sum(1)
         return n + 1 - self._sum(2) / max(n, 1)
 
     @property
     def deviation(self) -> float:
-        """Excess of runs over `by_chance`, in standard deviations."""
+        """Excess of runs over `expected_runs`, in standard deviations."""
         n, squares, cubes = self._sum(1), self._sum(2), self._sum(3)
         if n < 2:
             return 0.0
         variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n * n * (n - 1))
-        return (self.runs - self.by_chance) / math.sqrt(variance) if variance > 0.0 else 0.0
+        return (self.runs - self.expected_runs) / math.sqrt(variance) if variance > 0.0 else 0.0
 
-    def remark(self) -> str | None:
+    def warning(self) -> str | None:
         """Return a warning if labels follow a pattern, with its consequence; None if they do not."""
-        gap = self.runs - self.by_chance
-        if abs(self.deviation) < SURE or abs(gap) < MATERIAL * self.by_chance:
+        gap = self.runs - self.expected_runs
+        if abs(self.deviation) < SURE or abs(gap) < MATERIAL * self.expected_runs:
             return None
-        if self.runs <= max(SORTED * self.by_chance, len(self._counts)):
+        if self.runs <= max(SORTED * self.expected_runs, len(self._counts)):
             what, then = "rows are sorted by their labels, or nearly", "shuffle them, and train again"
         else:
             how = "come in longer runs than" if gap < 0 else "alternate more than"
@@ -133,7 +133,7 @@ class LabelOrder:
                 "if the order of the rows means nothing, shuffle them; else go by what is expected on later rows, or "
                 f"by {option('holdout')}"
             )
-        found = f"{self.runs:,} runs of equal labels, {self.by_chance:,.0f} by chance"
+        found = f"{self.runs:,} runs of equal labels, {self.expected_runs:,.0f} by chance"
         return f"{what} ({found}): the loss as it learned profits from that, and is not that of later rows; {then}"
 
 
@@ -147,7 +147,7 @@ def _counted(labels: np.ndarray) -> list[tuple[float, int]]:
     return [*counted, (float(others[0]), len(others))] if len(others) else counted
 
 
-def in_words(later: LaterLoss) -> str:
+def describe(later: LaterLoss) -> str:
     """Describe the two losses in a sentence."""
     return (
         f"over the last half the {later.measure} is {later.learned:.4g} as it learned, told every label before the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayou.core.checks import one_of
+from bayou.core.checks import check_choice
 from bayou.evaluate.binary import Meter
 from bayou.evaluate.multiclass import ClassMeter
 from bayou.evaluate.regression import RegressionMeter
@@ -18,4 +18,4 @@ def meter_for(task: str, **options: Any) -> Any:
     >>> [type(meter_for(task)).__name__ for task in ("binary", "multiclass", "regression")]
     ['Meter', 'ClassMeter', 'RegressionMeter']
     """
-    return one_of("task", task, METERS)(**options)
+    return check_choice("task", task, METERS)(**options)

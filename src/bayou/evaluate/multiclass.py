@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.arrays import as_array
-from bayou.core.checks import whole_number
+from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.evaluate.base_meter import (
     BRIER,
@@ -27,7 +27,7 @@ from bayou.evaluate.base_meter import (
     column,
     ratio,
 )
-from bayou.evaluate.histograms import areas, reliability_of
+from bayou.evaluate.histograms import auc_from_histograms, reliability_of
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import float_bits
 
@@ -137,10 +137,10 @@ class ClassMeter(ClassifierMeter):
             )
         chances = np.ascontiguousarray(given, np.float64)
         rows, width = chances.shape
-        labels, weights, losses = self._beside(rows, labels, weights, comparator_losses)
+        labels, weights, losses = self._labels_weights_losses(rows, labels, weights, comparator_losses)
         unseen = column(np.zeros(rows) if unseen is None else unseen, "unseen", rows)
         names = column(np.arange(width) if classes is None else classes, "classes", width)
-        nonzeros = whole_number("nonzeros", nonzeros, 0)
+        nonzeros = check_int("nonzeros", nonzeros, 0)
         _refuse(chances, unseen, labels, weights, losses, names)
         columns, numbers = self._places(names, labels, weights)
         lacking = np.setdiff1d(np.arange(self._detailed), columns)
@@ -151,7 +151,14 @@ class ClassMeter(ClassifierMeter):
         self._count(nonzeros)
 
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
-        self.add(prediction.probability, labels, weights, classes=prediction.labels, unseen=prediction.unseen, **more)
+        self.add(
+            prediction.probability,
+            labels,
+            weights,
+            classes=prediction.labels,
+            unseen=prediction.unseen_probability,
+            **more,
+        )
 
     def _places(self, names: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the slots of the columns' classes and of the rows' labels; new classes get the next slots."""
@@ -205,7 +212,7 @@ class ClassMeter(ClassifierMeter):
                 "label": labels,
                 "mass": mass,
                 "predicted": predicted,
-                "auc": areas(bins[:, :, _HIT], bins[:, :, _MISSED]),
+                "auc": auc_from_histograms(bins[:, :, _HIT], bins[:, :, _MISSED]),
                 "precision": right / predicted,
                 "recall": right / mass,
             }

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bayou.core import links
-from bayou.core.batch import Batch, check_is_batch, labelled
-from bayou.core.checks import function, one_of, whole_number
+from bayou.core.batch import Batch, check_is_batch, require_labels
+from bayou.core.checks import check_callable, check_choice, check_int
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
-from bayou.core.threads import InTurn
+from bayou.core.threads import SerialExecutor
 from bayou.evaluate.base_meter import CURVE_POINTS
 from bayou.evaluate.hindsight import check_width
 from bayou.evaluate.meters import METERS, meter_for
@@ -79,26 +79,26 @@ def progressive(
     if task is None:
         record = getattr(learner, "record", None)
         task = record.task if isinstance(record, Record) else "binary"
-    one_of("task", task, METERS)
-    link_code = _SQUARES if task == "regression" else links.code(link)
+    check_choice("task", task, METERS)
+    link_code = _SQUARES if task == "regression" else links.link_code(link)
     if task == "multiclass" and truth is not None:
         raise BadInput("truth is one vector of weights, and each of several classes has its own; leave it out.")
-    delay = whole_number("delay", delay, 0)
+    delay = check_int("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
-    learns: Any = Delayed(learner, delay) if delay else learner
+    learns: Any = DelayedLabels(learner, delay) if delay else learner
     meter = meter_for(task, regret=comparator is not None, curve_points=curve_points)
-    function("on_progress", on_progress)
-    for batch in labelled([batches] if isinstance(batches, Batch) else batches):
+    check_callable("on_progress", on_progress)
+    for batch in require_labels([batches] if isinstance(batches, Batch) else batches):
         losses = None if comparator is None else comparator_losses(batch, *comparator, link_code)
         predict_then_learn(learns, batch).score(meter, comparator_losses=losses)
         if on_progress is not None:
             on_progress(meter)
-    if isinstance(learns, Delayed):
+    if isinstance(learns, DelayedLabels):
         learns.finish()
     return meter.result()
 
 
-class Told(NamedTuple):
+class PredictedBatch(NamedTuple):
     """Predictions of the examples of a batch, made before they were learned.
 
     >>> from bayou.evaluate import Meter
@@ -109,20 +109,20 @@ class Told(NamedTuple):
     """
 
     batch: Batch
-    said: Any  # a prediction object, or an array of P(y = 1) or means from learners without `observe`
+    prediction: Any  # a prediction object, or an array of P(y = 1) or means from learners without `observe`
 
     @property
     def expected(self) -> np.ndarray:
         """The expected labels (binary: P(y = 1)); for multiclass, the class probabilities."""
-        return self.said if isinstance(self.said, np.ndarray) else self.said.expected
+        return self.prediction if isinstance(self.prediction, np.ndarray) else self.prediction.expected
 
     def score(self, meter: Any, **more: Any) -> None:
         """Add the predictions to a meter."""
-        add = meter.add if isinstance(self.said, np.ndarray) else meter.add_prediction
-        add(self.said, self.batch.labels, self.batch.weights, nonzeros=self.batch.counted_nonzeros, **more)
+        add = meter.add if isinstance(self.prediction, np.ndarray) else meter.add_prediction
+        add(self.prediction, self.batch.labels, self.batch.weights, nonzeros=self.batch.counted_nonzeros, **more)
 
 
-def predict_then_learn(learner: Any, batch: Batch, behind: InTurn | None = None) -> Told:
+def predict_then_learn(learner: Any, batch: Batch, behind: SerialExecutor | None = None) -> PredictedBatch:
     """Do one step of `progressive`: predict each example, then learn from it, and return the predictions.
 
     With `behind`, part of the work is deferred to it; only its later tasks may use the result (`Learner.observe`).
@@ -133,14 +133,14 @@ def predict_then_learn(learner: Any, batch: Batch, behind: InTurn | None = None)
     (0.5, True)
     """
     check_is_batch(batch)
-    learns = learner.learner if isinstance(learner, Delayed) else learner
+    learns = learner.learner if isinstance(learner, DelayedLabels) else learner
     if isinstance(learner, Learner):
-        return Told(batch, learner.observe(batch, behind))
+        return PredictedBatch(batch, learner.observe(batch, behind))
     if hasattr(learns, "observe"):
-        return Told(batch, learner.observe(batch))
+        return PredictedBatch(batch, learner.observe(batch))
     if not hasattr(learns, "learn"):
         raise BadInput(f"a learner has a method `learn`, which {type(learns).__name__} has not.")
-    return Told(batch, np.asarray(learner.learn(batch)))
+    return PredictedBatch(batch, np.asarray(learner.learn(batch)))
 
 
 def _as_truth(truth: Any) -> tuple[np.ndarray, float]:
@@ -161,9 +161,9 @@ def comparator_losses(batch: Batch, weights: np.ndarray, intercept: float, link:
     >>> comparator_losses(batch, np.array([0.0, 0.0]), 0.0, links.LOGISTIC).round(3)
     array([0.693, 0.693])
     """
-    (batch,), (weights, intercept) = labelled([batch]), _as_truth((weights, intercept))
+    (batch,), (weights, intercept) = require_labels([batch]), _as_truth((weights, intercept))
     check_width(batch, len(weights), "truth has weights")
-    link = whole_number("link", link, _SQUARES, max(links.LINKS.values()))
+    link = check_int("link", link, _SQUARES, max(links.LINKS.values()))
     return _losses(batch.indptr, batch.indices, batch.values, batch.labels, weights, intercept, link)
 
 
@@ -186,7 +186,7 @@ def _losses(indptr, indices, values, labels, weights, intercept, link):
     return losses
 
 
-class Delayed:
+class DelayedLabels:
     """Wrapper of a learner that delays each label by `delay` examples.
 
     It runs at full speed: the learner gets a batch of pairs, first example t with weight 0, which is predicted and
@@ -216,7 +216,7 @@ class Delayed:
             return batch, np.arange(0)
         self.waiting.append(batch)
         self.n_waiting += len(batch)
-        due = self._take(min(len(batch), max(self.n_waiting - self.delay, 0)))
+        due = self._pop_oldest(min(len(batch), max(self.n_waiting - self.delay, 0)))
         # Until the first labels are due, examples are not paired.
         alone = len(batch) - len(due)
         return _interleave(batch, due), np.concatenate([np.arange(alone), alone + 2 * np.arange(len(due))])
@@ -228,7 +228,7 @@ class Delayed:
         self.waiting.clear()
         self.n_waiting = 0
 
-    def _take(self, n: int) -> Batch:
+    def _pop_oldest(self, n: int) -> Batch:
         """Remove and return the n examples that have waited longest."""
         self.n_waiting -= n
         parts = [self.waiting[0][:0]]
@@ -245,6 +245,6 @@ def _interleave(batch: Batch, due: Batch) -> Batch:
     """Return the batch with weights 0, and a due row after each of its last len(due) rows."""
     n, alone = len(batch), len(batch) - len(due)
     both = Batch.concatenate([batch, due])
-    weights = np.concatenate([np.zeros(n), due.each_weight()])
+    weights = np.concatenate([np.zeros(n), due.weights_or_ones()])
     order = np.insert(np.arange(n), np.arange(alone, n) + 1, n + np.arange(len(due)))
     return both.with_labels(both.labels, weights).take(order)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import whole_number
+from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.evaluate.base_meter import (
     LOSS,
@@ -88,7 +88,7 @@ class RegressionMeter(BaseMeter):
         """
         means, labels, weights, losses = self._columns(means, "means", labels, weights, comparator_losses)
         told = np.full(means.size, np.nan) if nearer is None else column(nearer, "nearer", means.size)
-        nonzeros = whole_number("nonzeros", nonzeros, 0)
+        nonzeros = check_int("nonzeros", nonzeros, 0)
         for name, values in (("mean", means), ("label", labels), ("weight", weights), ("comparator's loss", losses)):
             fine = np.isfinite(values) & ((values >= 0) | (name != "weight"))
             if not fine.all():

@@ -27,7 +27,7 @@ def zeros(typingctx, shape, dtype):
 
 
 @intrinsic
-def aligned(typingctx, size, dtype):
+def aligned_zeros_1d(typingctx, size, dtype):
     """Return zeros aligned to a cache line: a vector of eight float64 is then one line, not parts of two."""
 
     def codegen(context, builder, sig, args):
@@ -76,4 +76,4 @@ if is_plain():  # NumPy's own; alignment only affects speed
     def zeros(shape, dtype):
         return np.zeros(shape, dtype)
 
-    aligned = zeros
+    aligned_zeros_1d = zeros

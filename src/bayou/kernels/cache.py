@@ -66,7 +66,7 @@ class KernelCache(StoredCode):
     def find(self, sig: Any, processor: Any) -> bytes | None:
         name = self._file_name(sig, processor)
         found = _read(name)
-        if found is None and _another_compiles(name):
+        if found is None and _wait_for_other_process(name):
             found = _read(name)
         return found
 
@@ -75,12 +75,12 @@ class KernelCache(StoredCode):
 
     def _file_name(self, sig: Any, processor: Any) -> str:
         # Includes the sources: a different folder that was moved to this path has no file of this name.
-        about = repr((_digest(), self._name, self._line, _elsewhere(self._file), sig, processor)).encode()
+        about = repr((_digest(), self._name, self._line, _foreign_sources(self._file), sig, processor)).encode()
         return f"{self._name}-{hashlib.blake2b(about, digest_size=8).hexdigest()}"
 
 
 @cache
-def _elsewhere(file: str) -> bytes:
+def _foreign_sources(file: str) -> bytes:
     """Return the hash of a source file outside of bayou, whose own sources name the folder; b"" for bayou's."""
     with suppress(OSError):
         if not Path(file).is_relative_to(PACKAGE):
@@ -181,7 +181,7 @@ def _write(name: str, content: bytes) -> None:
             _claim(place, name).unlink(missing_ok=True)
 
 
-def _another_compiles(name: str) -> bool:
+def _wait_for_other_process(name: str) -> bool:
     """Wait while another process compiles this kernel, then return True. If none does, claim it and return False.
 
     In this way processes that need the same kernels share the work: those of a test run, and those of `runs.warming`.
@@ -228,10 +228,10 @@ def writable() -> Path | None:
             if not place.is_dir():
                 # In the package everyone may read it, like the sources: root may have compiled for other users.
                 ownership.make_folder(place, 0o755 if place.is_relative_to(PACKAGE) else 0o700)
-                _clear_others(place)
+                _remove_old_caches(place)
             if place in places() and os.access(place, os.W_OK):  # again: another user may have been faster
                 return place
-    notice(cannot_keep())
+    notice(notice_no_cache())
     return None
 
 
@@ -245,7 +245,7 @@ def plain_folder() -> Path | None:
     return place / "plain"
 
 
-def cannot_keep() -> str:
+def notice_no_cache() -> str:
     tried = " nor ".join(str(place.parent) for place in (places() or _usual()))
     return (
         f"compiled kernels cannot be kept, so every start compiles anew: neither {tried} can be written to; set "
@@ -253,7 +253,7 @@ def cannot_keep() -> str:
     )
 
 
-def _clear_others(place: Path) -> None:
+def _remove_old_caches(place: Path) -> None:
     """Remove this user's oldest folders for other sources or settings."""
     with suppress(OSError):  # another process may do the same
         others = [

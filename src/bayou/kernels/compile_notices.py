@@ -24,8 +24,8 @@ def notice(line: str) -> None:
 
 
 @contextmanager
-def taking_long(line: str) -> Iterator[None]:
-    """Print the line once the total time spent within `taking_long(line)` in this process exceeds PATIENCE."""
+def notice_if_slow(line: str) -> Iterator[None]:
+    """Print the line once the total time spent within `notice_if_slow(line)` in this process exceeds PATIENCE."""
     start = time.monotonic()
     timer = threading.Timer(max(0.0, PATIENCE - _spent.get(line, 0.0)), notice, [line])
     timer.daemon = True

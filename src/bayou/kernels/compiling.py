@@ -30,10 +30,10 @@ from typing import Any
 import numba
 
 from bayou.kernels import cache, numba_private
-from bayou.kernels.compile_notices import notice, taking_long
-from bayou.kernels.numba_private import Kernel, Part
+from bayou.kernels.compile_notices import notice, notice_if_slow
+from bayou.kernels.numba_private import InnerKernel, Kernel
 
-__all__ = ["COMPILING", "Kernel", "Part", "kernel"]
+__all__ = ["COMPILING", "InnerKernel", "Kernel", "kernel"]
 
 COMPILING = "compiling the kernels; this happens once, takes up to half a minute, and is kept"
 
@@ -56,7 +56,7 @@ def is_plain() -> bool:
 
 
 def _watch() -> AbstractContextManager[None]:
-    return taking_long(COMPILING)
+    return notice_if_slow(COMPILING)
 
 
 def _plain_kernel(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from numba.extending import intrinsic, overload
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.numba_private import cgutils
-from bayou.kernels.vector import FUSE, LANES, Vec, fill, magnitude, nearest, splat
+from bayou.kernels.vector import FUSE, LANES, Vec, broadcast, magnitude, nearest, splat
 
 LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)
 
@@ -95,7 +95,7 @@ def expm1(x):
     power = min(max(x * LOG2E, POWERS_64[0]), POWERS_64[1])
     n = nearest(power)
     f = power - n
-    whole = _times_power_of_two(fill(x, 1.0), n)
+    whole = _times_power_of_two(broadcast(x, 1.0), n)
     return whole * (f * polynomial(f, _SERIES_64[1:])) + (whole - 1.0)
 
 

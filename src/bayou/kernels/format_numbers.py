@@ -16,8 +16,8 @@ from bayou.kernels.parse_text import leading_zeros, trailing_zeros
 from bayou.kernels.vector import float_bits
 
 # Bytes that may be overwritten after the text, and the longest text: "-1.23456789e-308", "-0.0000123456789".
-WASTE = 16
-LONGEST_NUMBER = 16
+WRITE_PADDING_BYTES = 16
+MAX_NUMBER_BYTES = 16
 
 _WORD = ir.IntType(64)
 _ZEROS = np.uint64(0x3030303030303030)

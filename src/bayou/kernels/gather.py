@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from bayou.kernels.numba_private import cgutils
-from bayou.kernels.rounding import last_place_of, phases_of
+from bayou.kernels.rounding import hash_phases, ulp_lanes
 from bayou.kernels.vector import LANES, Vec, address, shuffle, splat
 
 
@@ -120,7 +120,7 @@ def gather_sums(typingctx, table, indices, start):
 
 
 @intrinsic
-def add_to_half(typingctx, table, indices, start, half, first, second, third, most, count):
+def scatter_add_half(typingctx, table, indices, start, half, first, second, third, most, count):
     """Add (first, second, third) to table[i, 4 half : 4 half + 3] for i = indices[start : start + LANES].
 
     The table is (n, 8); `third` and `most` are numbers, and results are clipped to [-most, most]. float32 is rounded up
@@ -135,7 +135,7 @@ def add_to_half(typingctx, table, indices, start, half, first, second, third, mo
         tail = shuffle(builder, third, zero, (0, 8) * 4)
         narrow = table.dtype == types.float32
         if narrow:
-            phases = phases_of(context, builder, [sig.args[1]], [args[1], args[2], args[8]], first.type)
+            phases = hash_phases(context, builder, [sig.args[1]], [args[1], args[2], args[8]], first.type)
             low = shuffle(builder, first, second, (0, 8, 1, 9, 4, 12, 5, 13))
             high = shuffle(builder, first, second, (2, 10, 3, 11, 6, 14, 7, 15))
             steps = [
@@ -155,7 +155,7 @@ def add_to_half(typingctx, table, indices, start, half, first, second, third, mo
             value, places = _load_halves(context, builder, sig, args, lanes, args[3])
             if narrow:
                 phase = shuffle(builder, phases, zero, [*[lanes[0]] * 3, 8, *[lanes[1]] * 3, 8])
-                step = builder.fadd(step, builder.fmul(phase, last_place_of(builder, value, 2.0**-32)))
+                step = builder.fadd(step, builder.fmul(phase, ulp_lanes(builder, value, 2.0**-32)))
             value = builder.fadd(value, step)
             value = builder.select(builder.fcmp_ordered("<", value, top), value, top)
             value = builder.select(builder.fcmp_ordered(">", value, bottom), value, bottom)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-SMALL, HUGE, REACH, DENSE, PATIENCE = 4096, 2 << 20, 8 << 20, 8, 8
+SMALL_PAGE_BYTES, HUGE_PAGE_BYTES, MIN_ADVISED_BYTES, HUGE_PAGE_DENSITY, PATIENCE = 4096, 2 << 20, 8 << 20, 8, 8
 _POPULATE_WRITE = 23  # since Linux 5.14; Python's mmap has no name for it
 
 
@@ -33,49 +33,49 @@ def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
     item = np.dtype(dtype).itemsize
     room = np.zeros(rows * columns + 64 // item, dtype)
     skip = -room.ctypes.data % 64 // item
-    if room.nbytes > REACH:
+    if room.nbytes > MIN_ADVISED_BYTES:
         _advise(room, "MADV_NOHUGEPAGE")  # NumPy asks for huge ones
     return room[skip : skip + rows * columns].reshape(rows, columns)
 
 
-class Pages:
+class HugePageAdvisor:
     """Page use of a learner's tables, which have a row for each feature, until the page size is decided."""
 
     def __init__(self, tables: Iterable[np.ndarray]) -> None:
-        self._tables = [table for table in tables if table.nbytes > REACH]
-        self._stride = max((table.strides[0] for table in self._tables), default=SMALL)
-        size = max((len(table) for table in self._tables), default=0) * self._stride // SMALL
+        self._tables = [table for table in tables if table.nbytes > MIN_ADVISED_BYTES]
+        self._stride = max((table.strides[0] for table in self._tables), default=SMALL_PAGE_BYTES)
+        size = max((len(table) for table in self._tables), default=0) * self._stride // SMALL_PAGE_BYTES
         self._touched, self._left = np.zeros(size + 1, bool), PATIENCE * size
         self._most = 0  # upper bound of the number of pages touched
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         """True while the page size is undecided, so that `touch` is to be called."""
         return self._left > 0
 
-    def touch(self, rows: np.ndarray | None) -> None:
+    def note_touched(self, rows: np.ndarray | None) -> None:
         """Record that these rows of the tables are about to be touched (None: all), and switch to huge pages if due."""
-        places: Any = slice(None) if rows is None else rows.astype(np.int64) * self._stride // SMALL
+        places: Any = slice(None) if rows is None else rows.astype(np.int64) * self._stride // SMALL_PAGE_BYTES
         self._touched[places] = True
         more = len(self._touched) if rows is None else len(rows)
         self._left, self._most = self._left - more, self._most + more
-        if self._most * DENSE > len(self._touched):
+        if self._most * HUGE_PAGE_DENSITY > len(self._touched):
             self._most = int(np.count_nonzero(self._touched))
-        if self._most * DENSE > len(self._touched):
+        if self._most * HUGE_PAGE_DENSITY > len(self._touched):
             for table in self._tables:
                 _advise(table, "MADV_HUGEPAGE")
             widest = max(self._tables, key=lambda table: table.strides[0])
             threading.Thread(target=_fill, args=(widest, np.flatnonzero(self._touched)), daemon=True).start()
             self._left = 0
-        if not self.undecided:
+        if not self.is_undecided:
             self._tables, self._touched = [], self._touched[:0].copy()
 
 
 def _fill(table: np.ndarray, touched: np.ndarray) -> None:
     """Allocate the huge pages around these small pages, which are counted from the start of a table."""
     start, end = table.ctypes.data, table.ctypes.data + table.nbytes
-    for page in np.unique((start + touched * SMALL) // HUGE).tolist():
-        _madvise(max(start, page * HUGE), min(end, (page + 1) * HUGE), _POPULATE_WRITE)
+    for page in np.unique((start + touched * SMALL_PAGE_BYTES) // HUGE_PAGE_BYTES).tolist():
+        _madvise(max(start, page * HUGE_PAGE_BYTES), min(end, (page + 1) * HUGE_PAGE_BYTES), _POPULATE_WRITE)
 
 
 def _advise(array: np.ndarray, advice: str) -> None:

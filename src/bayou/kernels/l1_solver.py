@@ -35,17 +35,17 @@ from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 
 # Largest weight, so that scores stay finite for any data; beyond it no probability changes.
-FAR = 1e30
+MAX_ABS_WEIGHT = 1e30
 # A Newton step on n weights takes as long as n^3 / NEWTON_WORK updates in sweeps. On up to NEWTON_FREE weights all
 # steps that help are taken, on more than NEWTON_SIZE none.
 NEWTON_WORK = 6.0
 NEWTON_FREE, NEWTON_SIZE = 32, 1500
 # A Newton step is trusted if at least this fraction is left of every pivot.
 SINGULAR = 1e-11
-MOST_SWEEPS = 10_000
+MAX_SWEEPS = 10_000
 # A block has room for this many violating features, or for as many as there are nonzero weights, if these are more.
-LEAST_BLOCK = 128
-NEAR = 0.8  # of the penalty
+MIN_BLOCK_FEATURES = 128
+NEAR_PENALTY_FRACTION = 0.8  # of the penalty
 MOST_ROUNDS = 1000
 PATIENCE = 20  # rounds without a better certificate
 
@@ -60,7 +60,7 @@ class Curvature(Protocol):
         """Subtract H[:, features] change from `gradient`."""
 
 
-class Matrix:
+class MatrixCurvature:
     """A dense array or a SciPy sparse one as a `Curvature`."""
 
     def __init__(self, matrix: Any) -> None:
@@ -100,7 +100,7 @@ def maximise(
     >>> maximise(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([5.0, 0.5]), 1.0)
     array([2., 0.])
     """
-    held = Matrix(curvature)
+    held = MatrixCurvature(curvature)
     weights = np.zeros(len(theta)) if weights is None else np.array(weights, np.float64)
     gradient = np.array(theta, np.float64)
     support = np.flatnonzero(weights)
@@ -130,17 +130,17 @@ def improve(
             break
         support = np.flatnonzero(weights)
         # Includes features close to a violation: they cost less than another round.
-        beyond = np.abs(gradient) - NEAR * penalty
+        beyond = np.abs(gradient) - NEAR_PENALTY_FRACTION * penalty
         beyond[support] = 0.0
         outside = np.flatnonzero(beyond > 0.0)
-        room = max(LEAST_BLOCK, len(support))
+        room = max(MIN_BLOCK_FEATURES, len(support))
         if len(outside) > room:
             outside = np.sort(outside[np.argsort(-beyond[outside], kind="stable")[:room]])
         work = np.union1d(support, outside)
         block = curvature.block(work)
         stuck[work] = np.diag(block) <= 0.0
         before, moved = weights[work], weights[work]
-        coordinate_descent(block, gradient[work], moved, penalty[work], 0.5 * tolerance, MOST_SWEEPS)
+        coordinate_descent(block, gradient[work], moved, penalty[work], 0.5 * tolerance, MAX_SWEEPS)
         changed = np.flatnonzero(moved != before)
         if len(changed) == 0 and not stuck[work].any():
             break
@@ -206,18 +206,18 @@ def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sw
 @kernel
 def _violation(gradient, weight, penalty):
     if weight > 0.0:
-        return abs(gradient - penalty) if weight < FAR or gradient < penalty else 0.0
+        return abs(gradient - penalty) if weight < MAX_ABS_WEIGHT or gradient < penalty else 0.0
     if weight < 0.0:
-        return abs(gradient + penalty) if weight > -FAR or gradient > -penalty else 0.0
+        return abs(gradient + penalty) if weight > -MAX_ABS_WEIGHT or gradient > -penalty else 0.0
     return max(abs(gradient) - penalty, 0.0)
 
 
 @kernel
 def _best(omega, penalty, bend):
     if omega > penalty:
-        return min((omega - penalty) / bend, FAR)
+        return min((omega - penalty) / bend, MAX_ABS_WEIGHT)
     if omega < -penalty:
-        return max((omega + penalty) / bend, -FAR)
+        return max((omega + penalty) / bend, -MAX_ABS_WEIGHT)
     return 0.0
 
 
@@ -301,7 +301,7 @@ def _newton(curvature, gradient, weights, penalty, active):
     first = -1
     for i in range(n):
         step[i] *= way
-        if not abs(step[i]) < FAR:
+        if not abs(step[i]) < MAX_ABS_WEIGHT:
             return False
         weight = weights[support[i]]
         if step[i] * weight < 0.0 and -weight / step[i] < share:
@@ -330,8 +330,8 @@ def _newton(curvature, gradient, weights, penalty, active):
             best = weights[j] + _clipped(weights[j], step[i])
         else:
             best = 0.0 if i == first else weights[j] + share * step[i]
-        if not abs(best) < FAR:
-            best = math.copysign(FAR, best)
+        if not abs(best) < MAX_ABS_WEIGHT:
+            best = math.copysign(MAX_ABS_WEIGHT, best)
         change = best - weights[j]
         if change != 0.0:
             weights[j] = best

@@ -192,8 +192,8 @@ class Kernel(_CPUDispatcher):
         return entry
 
     @cached_property
-    def part(self) -> Part:
-        return Part(self.py_func, self._asked, self._watch)
+    def part(self) -> InnerKernel:
+        return InnerKernel(self.py_func, self._asked, self._watch)
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
@@ -209,7 +209,7 @@ def _writable(kind: types.Type) -> types.Type:
     return kind
 
 
-class Part(_CPUDispatcher):
+class InnerKernel(_CPUDispatcher):
     """Dispatcher of a function that kernels call: only typed and lowered. Python cannot call it."""
 
     _compiler: Any
@@ -218,7 +218,7 @@ class Part(_CPUDispatcher):
         self, function: Callable[..., Any], options: dict[str, Any], watch: Callable[[], AbstractContextManager[None]]
     ) -> None:
         super().__init__(function, {}, {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
-        self._compiler = _compiler(self._compiler, _PartLibrary, watch)
+        self._compiler = _compiler(self._compiler, _InnerLibrary, watch)
 
     def compile(self, sig: Any) -> object:
         with global_compiler_lock:
@@ -252,7 +252,7 @@ class _Library(_JITCodeLibrary):
                 manager.run(function, builder)
 
 
-class _PartLibrary(_Library):
+class _InnerLibrary(_Library):
     """LLVM code that is linked into other code, and optimized and compiled there."""
 
     def _optimize_final_module(self) -> None:
@@ -270,7 +270,7 @@ class _Compiler(_FunctionCompiler):
     def _compile_core(self, args: Any, return_type: Any) -> Any:
         flags = _Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
-        flags.no_compile = self.library is _PartLibrary
+        flags.no_compile = self.library is _InnerLibrary
         target = self.targetdescr.target_context
         library = self.library(target.codegen(), self.py_func.__qualname__)
         library.enable_object_caching()

@@ -2,7 +2,7 @@
 
 All functions take and return plain numbers. An address is a pointer to a byte as an integer: a function that took
 the array itself would count references at every call, which costs more than reading a number. So there are no bounds
-checks; callers read buffers that end in PADDING newlines (`blocks.Block`), at which every scan stops.
+checks; callers read buffers that end in PADDING newlines (`blocks.TextBlock`), at which every scan stops.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def _reader(bits):
 
 
 @intrinsic
-def byte_at(typingctx, address):
+def load_uint8(typingctx, address):
     """Return the byte at an address, 0 to 255."""
     return types.int64(types.int64), _reader(8)
 
 
 @intrinsic
-def half_at(typingctx, address):
+def load_uint32(typingctx, address):
     """Return the four bytes at an address as an unsigned integer, little-endian."""
     return types.uint64(types.int64), _reader(32)
 
 
 @intrinsic
-def word_at(typingctx, address):
+def load_uint64(typingctx, address):
     """Return the eight bytes at an address as an unsigned integer, little-endian."""
     return types.uint64(types.int64), _reader(64)
 
@@ -126,7 +126,7 @@ def _as_float(typingctx, bits):
 
 
 @kernel(forceinline=True)
-def where_byte(word, byte):
+def match_byte_mask(word, byte):
     """Set the high bit of each byte of the word that equals `byte`; only the lowest bit set is reliable."""
     x = word ^ (_ONES * np.uint64(byte))
     return (x - _ONES) & ~x & _HIGH
@@ -138,7 +138,7 @@ def where_byte(word, byte):
 @kernel(forceinline=True)
 def digits(address):
     """Return (number, number of digits) of the digits at an address, at most eight of them."""
-    x = word_at(address) ^ _ZEROS
+    x = load_uint64(address) ^ _ZEROS
     count = trailing_zeros(((x + _ABOVE_NINE) | x) & _HIGH) >> 3
     if count == 0:
         return np.uint64(0), 0
@@ -148,20 +148,20 @@ def digits(address):
 @kernel(forceinline=True)
 def few_digits(address, count):
     """Return the number that is given by `count` digits, one to eight, at an address."""
-    return _joined(_moved(word_at(address), count))
+    return _joined(_moved(load_uint64(address), count))
 
 
 @kernel(forceinline=True)
 def short_number(address, length):
     """Return (number, whether it is valid) of one to eight bytes that may be digits."""
-    return _short(word_at(address), length)
+    return _short(load_uint64(address), length)
 
 
 @kernel(forceinline=True)
 def short_decimal(address, length):
     """Return (number, whether it is valid) of up to eight bytes that may be digits and a point, as in `number`."""
-    word = word_at(address)
-    before = min(trailing_zeros(where_byte(word, 46)) >> 3, length)
+    word = load_uint64(address)
+    before = min(trailing_zeros(match_byte_mask(word, 46)) >> 3, length)
     point = before < length
     if point:  # remove it; the byte shifted in at the end is not a digit, so nine bytes are not valid
         low = (np.uint64(1) << np.uint64((8 * before) & 63)) - np.uint64(1)
@@ -192,24 +192,24 @@ def _joined(x):
 
 
 @kernel(forceinline=True)
-def number(address):
+def parse_number(address):
     """Return (value, address after it) of the number at an address; the address itself if there is none.
 
     [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?, rounded as Python's float() does, of the first 19
     significant digits.
     """
     at = address
-    sign = byte_at(at)
+    sign = load_uint8(at)
     at += (sign == 43) | (sign == 45)
     mantissa, before = digits(at)
     at += before
     value = np.float64(mantissa)
     after = 0
-    if byte_at(at) == 46:
+    if load_uint8(at) == 46:
         fraction, after = digits(at + 1)
         at += 1 + after
         value = np.float64(mantissa * _WHOLE_POWERS[after] + fraction) / _POWERS[after]
-    if before == 8 or after == 8 or (byte_at(at) | 32) == 101:
+    if before == 8 or after == 8 or (load_uint8(at) | 32) == 101:
         return _long_number(address)
     if before + after == 0:
         return 0.0, address
@@ -220,7 +220,7 @@ def number(address):
 def _long_number(address):
     """Read a `number` digit by digit, for any length and exponent."""
     at = address
-    sign = byte_at(at)
+    sign = load_uint8(at)
     at += (sign == 43) | (sign == 45)
     mantissa = np.uint64(0)
     exponent = 0
@@ -228,7 +228,7 @@ def _long_number(address):
     seen = 0
     point = False
     while True:
-        byte = byte_at(at)
+        byte = load_uint8(at)
         if byte == 46 and not point:
             point = True
             at += 1
@@ -245,14 +245,14 @@ def _long_number(address):
             exponent += not point
     if seen == 0:
         return 0.0, address
-    if (byte_at(at) | 32) == 101:
+    if (load_uint8(at) | 32) == 101:
         mark = at + 1
-        down = byte_at(mark) == 45
-        mark += (byte_at(mark) == 43) | down
+        down = load_uint8(mark) == 45
+        mark += (load_uint8(mark) == 43) | down
         power = 0
         start = mark
-        while 48 <= byte_at(mark) <= 57:
-            power = min(power * 10 + byte_at(mark) - 48, 100_000)
+        while 48 <= load_uint8(mark) <= 57:
+            power = min(power * 10 + load_uint8(mark) - 48, 100_000)
             mark += 1
         if mark > start:  # otherwise the e is not part of the number
             exponent += -power if down else power

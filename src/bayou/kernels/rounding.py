@@ -24,13 +24,13 @@ def rounding_noise(typingctx, value, ids, start, count):
     def codegen(context, builder, sig, args):
         if sig.args[0].scalar == types.float64:
             return ir.Constant(args[0].type, [0.0] * LANES)
-        noise = phases_of(context, builder, sig.args[1:], args[1:], args[0].type)
-        return builder.fmul(noise, last_place_of(builder, args[0], 2.0**-32))
+        noise = hash_phases(context, builder, sig.args[1:], args[1:], args[0].type)
+        return builder.fmul(noise, ulp_lanes(builder, args[0], 2.0**-32))
 
     return value(value, ids, types.intp, types.uint64), codegen
 
 
-def phases_of(context, builder, kinds, args, vector):
+def hash_phases(context, builder, kinds, args, vector):
     """Return ids[start + k] * hash + count * golden ratio, as a signed 32-bit number converted to float, in lane k."""
     lanes = vector.count
     whole = ir.VectorType(ir.IntType(32), lanes)
@@ -49,13 +49,13 @@ def rounding_phases(typingctx, like, ids, start, count):
     """Return the sequence of `rounding_noise` before scaling, in [-1/2, 1/2), as a vector of like's type."""
 
     def codegen(context, builder, sig, args):
-        phases = phases_of(context, builder, sig.args[1:], args[1:], args[0].type)
+        phases = hash_phases(context, builder, sig.args[1:], args[1:], args[0].type)
         return builder.fmul(phases, ir.Constant(args[0].type, [2.0**-32] * sig.args[0].lanes))
 
     return like(like, ids, types.intp, types.uint64), codegen
 
 
-def last_place_of(builder, value, times):
+def ulp_lanes(builder, value, times):
     """Return the last place of each float32 lane, 2^-23 of the power of two in its exponent bits, times `times`."""
     lanes = value.type.count
     whole = ir.VectorType(ir.IntType(32), lanes)
@@ -64,7 +64,7 @@ def last_place_of(builder, value, times):
 
 
 @kernel(forceinline=True)
-def add_on_average(value, step, ids, start, count):
+def add_dithered(value, step, ids, start, count):
     """Return value + step, rounded up or down so that it is right on average; see `rounding_noise`."""
     return value + (step + rounding_noise(value, ids, start, count))
 
@@ -77,13 +77,13 @@ def rounding_phase(feature, count):
 
 
 @intrinsic
-def last_place(typingctx, value):
+def ulp(typingctx, value):
     """Return the last place of each float32 lane; 0 for float64, whose last place does not matter."""
 
     def codegen(context, builder, sig, args):
         if sig.args[0].scalar == types.float64:
             return ir.Constant(args[0].type, [0.0] * sig.args[0].lanes)
-        return last_place_of(builder, args[0], 1.0)
+        return ulp_lanes(builder, args[0], 1.0)
 
     return value(value), codegen
 

@@ -11,10 +11,10 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, copy_lanes, set_lanes
 
 # Non-zeros between a row and the one whose weights are prefetched: about four rows of forty.
-AHEAD = 160
+PREFETCH_NONZEROS = 160
 
 
-class Examples(NamedTuple):
+class BatchArrays(NamedTuple):
     """Arrays of a batch to learn from or to predict.
 
     Kernels take such tuples as arguments and do not create them: Numba assumes that writes to an argument's arrays are
@@ -25,25 +25,26 @@ class Examples(NamedTuple):
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
-    longest: int  # the largest number of features in a row
-    ones: bool  # whether all values are 1
+    max_row_length: int  # the largest number of features in a row
+    is_all_ones: bool  # whether all values are 1
     labels: np.ndarray  # +1 and -1, or a regressor's targets
     weights: np.ndarray  # 0: only predict
 
 
-def examples_of(batch: Any, labels: np.ndarray, weights: np.ndarray) -> Examples:
+def batch_arrays(batch: Any, labels: np.ndarray, weights: np.ndarray) -> BatchArrays:
     """Return the examples of a `Batch`."""
-    return Examples(batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, labels, weights)
+    columns = batch.indptr, batch.indices, batch.values
+    return BatchArrays(*columns, batch.max_row_length, batch.is_all_ones, labels, weights)
 
 
 @kernel
-def row_room(longest):
+def padded_row_length(longest):
     """Return the length of row scratch: a multiple of LANES with room for the intercept and padding."""
     return (longest + 2 * LANES) // LANES * LANES
 
 
 @inlined
-def lay_out(examples, row, first, xs, features, spare):
+def copy_row(examples, row, first, xs, features, spare):
     """Copy values and features of a row to xs and features, from slot `first` on; return the size with padding.
 
     The size is a multiple of LANES. Padding has the value 0 and the feature `spare`. Where vectors would read beyond
@@ -53,7 +54,7 @@ def lay_out(examples, row, first, xs, features, spare):
     length = examples.indptr[row + 1] - start
     if start + length + LANES <= examples.indptr[examples.indptr.size - 1]:
         for k in range(0, length, LANES):
-            if examples.ones:  # the values need not be read
+            if examples.is_all_ones:  # the values need not be read
                 set_lanes(xs, first + k, 1.0)
             else:
                 copy_lanes(xs, first + k, examples.values, start + k)
@@ -68,7 +69,7 @@ def lay_out(examples, row, first, xs, features, spare):
 
 
 @inlined
-def place_ahead(examples, row, size, distance):
+def prefetch_start(examples, row, size, distance):
     """Return the offset in `indices` of the `size` features to prefetch now; -1 near the end of the batch."""
     ahead = examples.indptr[row] + distance
     return ahead if ahead + size <= examples.indptr[examples.indptr.size - 1] else -1

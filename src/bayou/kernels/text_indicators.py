@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_half
-from bayou.kernels.parse_text import byte_at, trailing_zeros
+from bayou.kernels.parse_text import load_uint8, trailing_zeros
 from bayou.kernels.text_lanes import HALF, WORD, bits_of, every, gather, load, none_of, spread, store
 from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE, count_ones
 
@@ -23,7 +23,7 @@ _RETURN, _DIGIT_ONE = 13, 49
 
 
 @intrinsic
-def _look(typingctx, address):
+def _scan_64_bytes(typingctx, address):
     """Return (ends of indicators, other stops, colons, newlines) among the 64 bytes at an address, as bits.
 
     An indicator ends with a blank or a newline after `:1`, which may lie in the two bytes before the address.
@@ -120,15 +120,15 @@ def read_indicators(base, at, ends, indices, last):
     n = colons = np.int64(0)
     start, newline = at, np.int64(-1)
     while newline < 0:
-        plain, others, marks, newlines = _look(start)
+        plain, others, marks, newlines = _scan_64_bytes(start)
         place = np.uint64(start - base)
         if newlines != 0:
             newline = start + trailing_zeros(newlines)
             until = newlines ^ (newlines - ONE)
             plain, others, marks = plain & until, others & until, marks & until
-            if byte_at(newline - 1) == _RETURN and newline - 3 >= at:
+            if load_uint8(newline - 1) == _RETURN and newline - 3 >= at:
                 ending = (newlines & ~(newlines - ONE)) >> ONE
-                valued = byte_at(newline - 2) == _DIGIT_ONE and byte_at(newline - 3) == COLON
+                valued = load_uint8(newline - 2) == _DIGIT_ONE and load_uint8(newline - 3) == COLON
                 if valued and others == ending | (ending << ONE):
                     plain, others = plain | ending, np.uint64(0)
         if others != 0:

@@ -10,7 +10,7 @@ the position of a row in a batch.
     mean, gain = gather_pairs(table, rows, k) # table[rows[k : k + 8], 0] and [..., 1]
     total(x * mean)                           # a plain number
 
-Vectors of sixteen (`load_wide`) support a part of this: arithmetic, `fill`, `store`, `total` and rounding.
+Vectors of sixteen (`load_double_width`) support a part of this: arithmetic, `fill`, `store`, `total` and rounding.
 
 Loads and stores have no bounds checks: callers pad their scratch to a multiple of LANES.
 """
@@ -47,13 +47,13 @@ class _VecModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(element, fe_type.lanes))
 
 
-def padded(n: int) -> int:
+def pad_to_lanes(n: int) -> int:
     """Return the smallest multiple of LANES that is at least n."""
     return -(-n // LANES) * LANES
 
 
 @intrinsic
-def frozen(typingctx, array):
+def as_readonly(typingctx, array):
     """Return an array as a read-only one, like those of a batch, so that kernels are not compiled for both types."""
 
     def codegen(context, builder, signature, args):
@@ -149,7 +149,7 @@ def load(typingctx, array, start):
 
 
 @intrinsic
-def load_wide(typingctx, array, start):
+def load_double_width(typingctx, array, start):
     """Return array[start : start + WIDE]."""
 
     def codegen(context, builder, sig, args):
@@ -159,7 +159,7 @@ def load_wide(typingctx, array, start):
 
 
 @intrinsic
-def load_one(typingctx, array, place):
+def broadcast_load(typingctx, array, place):
     """Return array[place] in every lane."""
     vec = Vec(array.dtype)
 
@@ -215,7 +215,7 @@ def set_lanes(typingctx, target, at, value):
 
 
 @intrinsic
-def fill(typingctx, vec, value):
+def broadcast(typingctx, vec, value):
     """Return a vector of vec's type with `value` in every lane."""
 
     def codegen(context, builder, sig, args):
@@ -225,7 +225,7 @@ def fill(typingctx, vec, value):
 
 
 @intrinsic
-def like(typingctx, vec, other):
+def cast_like(typingctx, vec, other):
     """Return vec, cast to the type of other."""
 
     def codegen(context, builder, sig, args):
@@ -238,7 +238,7 @@ def like(typingctx, vec, other):
 
 
 @intrinsic
-def put(typingctx, vec, lane, value):
+def replace_lane(typingctx, vec, lane, value):
     """Return vec with one lane replaced."""
 
     def codegen(context, builder, sig, args):
@@ -249,7 +249,7 @@ def put(typingctx, vec, lane, value):
 
 
 @intrinsic
-def pick(typingctx, vec, lane):
+def extract_lane(typingctx, vec, lane):
     """Return one lane of vec."""
 
     def codegen(context, builder, sig, args):
@@ -259,7 +259,7 @@ def pick(typingctx, vec, lane):
 
 
 @intrinsic
-def total(typingctx, vec):
+def sum_lanes(typingctx, vec):
     """Return the sum of all lanes, added in a tree."""
 
     def codegen(context, builder, sig, args):
@@ -283,7 +283,7 @@ def _rows_at(context, builder, kind, array, start, stride):
 
 
 @intrinsic
-def turn(typingctx, source, start, stride, target, at, step):
+def transpose(typingctx, source, start, stride, target, at, step):
     """Transpose LANES x LANES numbers of source, in rows `stride` apart, into target, in rows `step` apart."""
 
     def codegen(context, builder, sig, args):
@@ -307,7 +307,7 @@ def turn(typingctx, source, start, stride, target, at, step):
 
 
 @intrinsic
-def totals(typingctx, array, start, stride):
+def sum_lanes_many(typingctx, array, start, stride):
     """Return `total` of LANES vectors of an array, the first at `start`, each next one `stride` further, as lanes."""
     vec = Vec(array.dtype)
 
@@ -326,7 +326,7 @@ def totals(typingctx, array, start, stride):
 
 
 @intrinsic
-def highest(typingctx, vec):
+def max_lane(typingctx, vec):
     """Return the largest of all lanes."""
 
     def codegen(context, builder, sig, args):

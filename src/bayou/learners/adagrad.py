@@ -23,13 +23,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayou.core.checks import positive_number
+from bayou.core.checks import check_positive
 from bayou.core.gains import GRADIENT
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
-from bayou.kernels.row_layout import AHEAD, Examples, lay_out, place_ahead
-from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
+from bayou.kernels.row_layout import PREFETCH_NONZEROS, BatchArrays, copy_row, prefetch_start
+from bayou.kernels.vector import LANES, broadcast, extract_lane, load, replace_lane, sqrt, store, sum_lanes, where_above
 from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
 from bayou.learners.bases.location_strength import LocationStrengthMixin, merge_pairs
 
@@ -42,7 +42,7 @@ RECORD = Record(
 # The columns of the state:
 #     WEIGHT    w
 #     SQUARES   G, the sum of squared gradients
-WEIGHT, SQUARES = range(2)
+WEIGHT, GRADIENT_SQUARES = range(2)
 
 
 class AdaGrad(GradientLearner, LocationStrengthMixin):
@@ -73,11 +73,11 @@ class AdaGrad(GradientLearner, LocationStrengthMixin):
         intercept: bool = True,
         dtype: Any = None,
     ) -> None:
-        rate = positive_number("learning_rate", learning_rate, high=1e6)
-        l2 = positive_number("l2", l2, zero=True, high=1e6)
+        rate = check_positive("learning_rate", learning_rate, high=1e6)
+        l2 = check_positive("l2", l2, zero=True, high=1e6)
         super().__init__(n_features, intercept, dtype, learning_rate=rate, l2=l2)
 
-    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, score: np.ndarray, probability: np.ndarray) -> None:
         rules = self._parameters["learning_rate"], self._parameters["l2"]
         _stream(examples, self._weights(), *rules, score, probability)
 
@@ -97,7 +97,7 @@ class AdaGrad(GradientLearner, LocationStrengthMixin):
     def _held_apart(self) -> float:
         return 0.0
 
-    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
         for name, mine in self._arrays().items():
             before = None if base is None else base._arrays()[name]
             merge_pairs(mine, [other._arrays()[name] for other in others], before, rule=GRADIENT)
@@ -109,40 +109,40 @@ def _stream(examples, weights, learning_rate, l2, score, probability):
     state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)
-    numbers, features = row_scratch(examples.longest, weights, 2)
+    numbers, features = row_scratch(examples.max_row_length, weights, 2)
     xs, ws, squares = numbers[0], numbers[1], numbers[2]
-    zero = fill(load(xs, 0), 0.0)
+    zero = broadcast(load(xs, 0), 0.0)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     rate = dtype(learning_rate)
-    bias, bias_squares = intercept[WEIGHT], intercept[SQUARES]
+    bias, bias_squares = intercept[WEIGHT], intercept[GRADIENT_SQUARES]
     for row in range(examples.indptr.size - 1):
-        size = lay_out(examples, row, 1, xs, features, spare)
-        ahead = place_ahead(examples, row, size, AHEAD)
+        size = copy_row(examples, row, 1, xs, features, spare)
+        ahead = prefetch_start(examples, row, size, PREFETCH_NONZEROS)
         m = zero
         for k in range(0, size, LANES):
             if ahead >= 0:
                 prefetch_pairs(state, examples.indices, ahead + k)
             w, square = gather_pairs(state, features, k)
             if k == 0:
-                w, square = put(w, 0, bias), put(square, 0, bias_squares)
+                w, square = replace_lane(w, 0, bias), replace_lane(square, 0, bias_squares)
             m = m + load(xs, k) * w
             store(ws, k, w)
             store(squares, k, square)
-        error = dtype(predict_row(examples, row, total(m), score, probability))
+        error = dtype(predict_row(examples, row, sum_lanes(m), score, probability))
         if examples.weights[row] == 0.0:
             continue
         for k in range(0, size, LANES):
             w = load(ws, k)
-            pull = fill(w, l2)
+            pull = broadcast(w, l2)
             if k == 0:
-                pull = put(pull, 0, 0.0)
+                pull = replace_lane(pull, 0, 0.0)
             g = error * load(xs, k) + pull * w
             square = min(load(squares, k) + g * g, most)
             step = where_above(square, 0.0, rate * g / sqrt(square), zero)
             if k == 0:
-                bias -= pick(step, 0)
-                gradient = np.float64(pick(g, 0))
+                bias -= extract_lane(step, 0)
+                gradient = np.float64(extract_lane(g, 0))
                 bias_squares = min(bias_squares + gradient * gradient, LIMIT_64)
             scatter_pairs(state, features, k, w - step, square)
     state[spare] = 0
-    intercept[WEIGHT], intercept[SQUARES] = bias, bias_squares
+    intercept[WEIGHT], intercept[GRADIENT_SQUARES] = bias, bias_squares

@@ -25,14 +25,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayou.core.checks import positive_number
+from bayou.core.checks import check_positive
 from bayou.core.registry import Record
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
-from bayou.kernels.rounding import add_on_average
-from bayou.kernels.row_layout import AHEAD, Examples, lay_out, place_ahead
-from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
+from bayou.kernels.rounding import add_dithered
+from bayou.kernels.row_layout import PREFETCH_NONZEROS, BatchArrays, copy_row, prefetch_start
+from bayou.kernels.vector import LANES, broadcast, extract_lane, load, replace_lane, sqrt, store, sum_lanes, where_above
 from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
 from bayou.learners.bases.location_strength import merge_pairs
 
@@ -80,13 +80,13 @@ class FTRL(GradientLearner):
         intercept: bool = True,
         dtype: Any = None,
     ) -> None:
-        alpha = positive_number("alpha", alpha, high=1e6)
-        beta = positive_number("beta", beta, zero=True, high=1e6)
-        l1 = positive_number("l1", l1, zero=True, high=1e15)
-        l2 = positive_number("l2", l2, zero=True, high=1e15)
+        alpha = check_positive("alpha", alpha, high=1e6)
+        beta = check_positive("beta", beta, zero=True, high=1e6)
+        l1 = check_positive("l1", l1, zero=True, high=1e15)
+        l2 = check_positive("l2", l2, zero=True, high=1e15)
         super().__init__(n_features, intercept, dtype, alpha=alpha, beta=beta, l1=l1, l2=l2)
 
-    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, score: np.ndarray, probability: np.ndarray) -> None:
         p = self._parameters
         rules = p["alpha"], p["beta"], p["l1"], p["l2"]
         _stream(examples, self._weights(), *rules, np.uint64(self._examples), score, probability)
@@ -134,18 +134,18 @@ def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability)
     state, intercept = weights.state, weights.intercept
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)
-    numbers, features = row_scratch(examples.longest, weights, 4)
+    numbers, features = row_scratch(examples.max_row_length, weights, 4)
     xs, ws, zs, squares, roots = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
     bias, bias_squares = intercept[Z], intercept[SQUARES]
-    zero = fill(load(xs, 0), 0.0)
+    zero = broadcast(load(xs, 0), 0.0)
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)
     rate = dtype(1.0 / alpha)
     caution = dtype(beta)
-    shrink, pull = fill(zero, l1), fill(zero, l2)
+    shrink, pull = broadcast(zero, l1), broadcast(zero, l2)
     for row in range(examples.indptr.size - 1):
-        size = lay_out(examples, row, 1, xs, features, spare)
-        ahead = place_ahead(examples, row, size, AHEAD)
+        size = copy_row(examples, row, 1, xs, features, spare)
+        ahead = prefetch_start(examples, row, size, PREFETCH_NONZEROS)
         m = zero
         for k in range(0, size, LANES):
             if ahead >= 0:
@@ -153,8 +153,8 @@ def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability)
             z, square = gather_pairs(state, features, k)
             first, second = shrink, pull
             if k == 0:
-                z, square = put(z, 0, bias), put(square, 0, bias_squares)
-                first, second = put(first, 0, 0.0), put(second, 0, 0.0)
+                z, square = replace_lane(z, 0, bias), replace_lane(square, 0, bias_squares)
+                first, second = replace_lane(first, 0, 0.0), replace_lane(second, 0, 0.0)
             root = sqrt(square)
             slope = (root + caution) * rate + second
             beyond = max(z - first, 0.0) + min(z + first, 0.0)
@@ -165,7 +165,7 @@ def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability)
             store(zs, k, z)
             store(squares, k, square)
             store(roots, k, root)
-        error = dtype(predict_row(examples, row, total(m), score, probability))
+        error = dtype(predict_row(examples, row, sum_lanes(m), score, probability))
         if examples.weights[row] == 0.0:
             continue
         example += np.uint64(1)
@@ -178,10 +178,10 @@ def _stream(examples, weights, alpha, beta, l1, l2, example, score, probability)
             stiffer = where_above(both, 0.0, more / both, zero) * rate
             step = g - stiffer * load(ws, k)
             if k == 0:
-                bias = max(min(bias + pick(step, 0), LIMIT_64), -LIMIT_64)
-                bias_squares = min(bias_squares + pick(more, 0), LIMIT_64)
-            z = max(min(add_on_average(load(zs, k), step, features, k, example), most), -most)
-            square = min(add_on_average(square, more, features, k, example), most)
+                bias = max(min(bias + extract_lane(step, 0), LIMIT_64), -LIMIT_64)
+                bias_squares = min(bias_squares + extract_lane(more, 0), LIMIT_64)
+            z = max(min(add_dithered(load(zs, k), step, features, k, example), most), -most)
+            square = min(add_dithered(square, more, features, k, example), most)
             scatter_pairs(state, features, k, z, square)
     state[spare] = 0
     intercept[Z], intercept[SQUARES] = bias, bias_squares

@@ -36,17 +36,17 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import positive_number, yes_or_no
+from bayou.core.checks import check_bool, check_positive
 from bayou.core.learner import Scores
 from bayou.core.registry import Record
 from bayou.core.validation import LARGEST_TARGET
 from bayou.kernels.compiling import kernel
-from bayou.kernels.row_layout import examples_of
+from bayou.kernels.row_layout import batch_arrays
 from bayou.learners.bases.diagonal import (
-    GAINED,
     LIMIT_32,
     LIMIT_64,
-    MOVED,
+    MEAN_SHIFT,
+    PRECISION_GAIN,
     DiagonalGaussian,
     condition_row,
     read_row,
@@ -105,14 +105,14 @@ class Gaussian(DiagonalGaussian):
         dtype: Any = None,
     ) -> None:
         if noise_variance is not None:
-            noise_variance = positive_number("noise_variance", noise_variance)
+            noise_variance = check_positive("noise_variance", noise_variance)
         self._unit = 1.0 if noise_variance is None else noise_variance  # of the variances that were given
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         least = WIDE * self._unit
-        given: dict[str, Any] = {"noise_variance": noise_variance, "bounded": yes_or_no("bounded", bounded)}
+        given: dict[str, Any] = {"noise_variance": noise_variance, "bounded": check_bool("bounded", bounded)}
         super().__init__(*weights, **given, least_intercept_variance=least, unit=self._unit)
         self._most_noise = LARGEST_TARGET[self._dtype] ** 2
-        positive_number("noise_variance", self._unit, high=self._most_noise)
+        check_positive("noise_variance", self._unit, high=self._most_noise)
         self._noise_sums = np.zeros(2)  # of c e^2 / (1 + c q), and of c
         self._labels = new_range()
 
@@ -130,7 +130,7 @@ class Gaussian(DiagonalGaussian):
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, noise = (np.empty(len(batch)) for _ in range(3))
         _stream(
-            examples_of(batch, signs, weights),
+            batch_arrays(batch, signs, weights),
             self._beliefs(),
             self._noise_sums,
             0.0 if self._parameters["noise_variance"] is None else self._unit,
@@ -150,8 +150,8 @@ class Gaussian(DiagonalGaussian):
         mean, variance = super()._intercept()
         return mean, variance * self.noise
 
-    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
-        super()._add_all(others, base)
+    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
+        super()._merge_many(others, base)
         for other in others:
             self._noise_sums += other._noise_sums - (0.0 if base is None else base._noise_sums)
             join_ranges(self._labels, other._labels)
@@ -167,11 +167,13 @@ def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, sco
     far = math.sqrt(most)
     squares, weight = noise_sums[0], noise_sums[1]
     noise = known_noise
-    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
+    row = row_scratch(examples.max_row_length, beliefs, beliefs.state.dtype)
     for n in range(examples.indptr.size - 1):
         m, q, size, ahead = read_row(examples, beliefs, row, n, 0, dtype(1), False)
-        intercept_variance = 1.0 / (beliefs.intercept_precision + intercept[GAINED]) if beliefs.has_intercept else 0.0
-        mean = np.float64(m) + intercept[MOVED]
+        intercept_variance = (
+            1.0 / (beliefs.intercept_precision + intercept[PRECISION_GAIN]) if beliefs.has_intercept else 0.0
+        )
+        mean = np.float64(m) + intercept[MEAN_SHIFT]
         variance = np.float64(q) + intercept_variance
         if known_noise == 0.0:
             noise = min((START + squares) / (START + weight), most_noise)
@@ -190,9 +192,9 @@ def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, sco
         whole, dm, dv = dtype(variance), dtype(pull), dtype(fall)
         condition_row(beliefs, row, size, 0, whole, dm, dv, dtype(left), most, example, examples.indices, ahead)
         if beliefs.has_intercept:
-            step = max(min(intercept_variance * pull, far - intercept[MOVED]), -far - intercept[MOVED])
+            step = max(min(intercept_variance * pull, far - intercept[MEAN_SHIFT]), -far - intercept[MEAN_SHIFT])
             rest = max(variance - intercept_variance, 0.0) * fall + left
-            intercept[MOVED] += step
-            intercept[GAINED] += min(fall / rest, most - intercept[GAINED])
+            intercept[MEAN_SHIFT] += step
+            intercept[PRECISION_GAIN] += min(fall / rest, most - intercept[PRECISION_GAIN])
     state[-1] = 0
     noise_sums[0], noise_sums[1] = squares, weight

@@ -39,32 +39,44 @@ from typing import Any
 import numpy as np
 
 from bayou.core import links
-from bayou.core.batch import Row
-from bayou.core.checks import one_of, positive_number
+from bayou.core.batch import Example
+from bayou.core.checks import check_choice, check_positive
 from bayou.core.errors import BadInput
-from bayou.core.gains import EVIDENCE, RECENT
+from bayou.core.gains import RULE_EVIDENCE, RULE_RECENT
 from bayou.core.registry import Record
 from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit, expm1
 from bayou.kernels.gather import prefetch_pairs, scatter_pairs
-from bayou.kernels.rounding import add_on_average
-from bayou.kernels.row_layout import Examples
-from bayou.kernels.vector import LANES, any_above, fill, frozen, like, load, magnitude, pick, sqrt, store, where_above
+from bayou.kernels.rounding import add_dithered
+from bayou.kernels.row_layout import BatchArrays
+from bayou.kernels.vector import (
+    LANES,
+    any_above,
+    as_readonly,
+    broadcast,
+    cast_like,
+    extract_lane,
+    load,
+    magnitude,
+    sqrt,
+    store,
+    where_above,
+)
 from bayou.learners.bases.diagonal import (
-    GAINED,
     LIMIT_32,
     LIMIT_64,
     LOG2E,
     MAX_ITERATIONS,
-    MOVED,
-    Beliefs,
+    MEAN_SHIFT,
+    PRECISION_GAIN,
     DiagonalGaussian,
+    DiagonalState,
     logistic_probabilities,
     read_row,
     row_scratch,
 )
-from bayou.learners.bases.evidence import link_log_cdf, link_peak_start, link_slope_and_curvature, settled
+from bayou.learners.bases.evidence import link_log_cdf, link_peak_start, link_slope_and_curvature, solve_evidence_step
 from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
@@ -123,20 +135,20 @@ class Marginal(DiagonalGaussian, LocationStrengthMixin):
         dtype: Any = None,
     ) -> None:
         try:
-            ku, kp = (positive_number("temper", k, zero=True) for k in temper)
+            ku, kp = (check_positive("temper", k, zero=True) for k in temper)
         except (TypeError, ValueError):
             raise BadInput(f"temper is {temper!r}; it must be two numbers >= 0, (ku, kp).") from None
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         rules: dict[str, Any] = {"link": link, "mean_update": mean_update, "variance_update": variance_update}
-        memory = positive_number("memory", memory, zero=True)
+        memory = check_positive("memory", memory, zero=True)
         super().__init__(*weights, **rules, temper=[ku, kp], memory=memory, predictive=predictive)
-        self._newton_above = one_of("mean_update", mean_update, NEWTON_ABOVE)
-        self._peak = one_of("variance_update", variance_update, VARIANCE_UPDATES)
+        self._newton_above = check_choice("mean_update", mean_update, NEWTON_ABOVE)
+        self._peak = check_choice("variance_update", variance_update, VARIANCE_UPDATES)
         self._keep = 1.0 / (1.0 + self._parameters["memory"])
         self._temper = (ku, kp)
         self._predictive_temper = kp
 
-    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, mean: np.ndarray, variance: np.ndarray) -> None:
         rules = (self._keep, self._temper[0], self._newton_above)
         example = np.uint64(self._examples)
         if self._link == links.LOGISTIC and not self._peak:
@@ -144,14 +156,14 @@ class Marginal(DiagonalGaussian, LocationStrengthMixin):
         else:
             _stream_general(examples, self._beliefs(), *rules, self._link, self._peak, example, mean, variance)
 
-    def _run_row(self, row: Row, sign: float, weight: float) -> float:
+    def _run_example(self, row: Example, sign: float, weight: float) -> float:
         if self._link != links.LOGISTIC or self._peak or self._quadrature:
-            return super()._run_row(row, sign, weight)
+            return super()._run_example(row, sign, weight)
         return _stream_row(
             row.indices,
             row.values,
             row.size,
-            row.ones,
+            row.is_all_ones,
             sign,
             weight,
             self._state,
@@ -167,7 +179,7 @@ class Marginal(DiagonalGaussian, LocationStrengthMixin):
 
     @property
     def _rule(self) -> int:
-        return RECENT if self._parameters["memory"] > 0 else EVIDENCE
+        return RULE_RECENT if self._parameters["memory"] > 0 else RULE_EVIDENCE
 
 
 @kernel(forceinline=True)
@@ -202,8 +214,8 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
     d = e + 1.0
     h = c * d / (d * d + tau * e)
     if any_above(tau, newton_above) and c > 1.0:
-        q, p = settled(power * LN2, tau)
-        turn = where_above(tau, newton_above, fill(x, 0.0), u * h)
+        q, p = solve_evidence_step(power * LN2, tau)
+        turn = where_above(tau, newton_above, broadcast(x, 0.0), u * h)
         e, h = where_above(tau, newton_above, p / q, e), where_above(tau, newton_above, q * c, h)
         return xv * r * h, e, turn, (c * x) * (x * r2)
     if any_above(tau, newton_above):  # the same root, by steps that keep results bit for bit
@@ -217,7 +229,7 @@ def _careful_step(x, xv, s2, label_score, c, spread, newton_above):
             if not any_above(magnitude(step) - t * 1e-15, 0.0) or not any_above(magnitude(t - before), 0.0):
                 break
         h = where_above(tau, newton_above, t / u, h)
-    return xv * r * h, exp2(power + u * h * LOG2E), fill(x, 0.0), (c * x) * (x * r2)
+    return xv * r * h, exp2(power + u * h * LOG2E), broadcast(x, 0.0), (c * x) * (x * r2)
 
 
 @kernel
@@ -239,7 +251,7 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
     """
     state, intercept = beliefs.state, beliefs.intercept
     dtype = state.dtype.type
-    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
+    row = row_scratch(examples.max_row_length, beliefs, beliefs.state.dtype)
     scratch = zeros((4, len(row.xs)), state.dtype)
     steps, odds, turns, pulls = scratch[0], scratch[1], scratch[2], scratch[3]
     keep = dtype(keep)
@@ -293,12 +305,12 @@ def _stream(examples, beliefs, keep, temper, newton_above, example, score_mean, 
             d = e + 1.0
             more = load(pulls, k) * (e / (d * d))  # (19)
             if k == 0:
-                intercept[MOVED] = max(min(intercept[MOVED] + pick(step, 0), far), -far)
+                intercept[MEAN_SHIFT] = max(min(intercept[MEAN_SHIFT] + extract_lane(step, 0), far), -far)
                 # the intercept's gain after memory, which was applied in the first loop
-                gain = max(intercept[GAINED] * keep - beliefs.intercept_precision * lose, 0.0)
-                intercept[GAINED] = gain + pick(more, 0)
-            moved = add_on_average(load(row.means, k), step, row.features, k, example)
-            gained = add_on_average(load(row.gains, k), more, row.features, k, example)
+                gain = max(intercept[PRECISION_GAIN] * keep - beliefs.intercept_precision * lose, 0.0)
+                intercept[PRECISION_GAIN] = gain + extract_lane(more, 0)
+            moved = add_dithered(load(row.means, k), step, row.features, k, example)
+            gained = add_dithered(load(row.gains, k), more, row.features, k, example)
             scatter_pairs(state, row.features, k, moved, gained)
     state[-1] = 0
 
@@ -329,8 +341,8 @@ def _stream_row(
     mean = empty(1, np.float64)
     variance = empty(1, np.float64)
     probability = empty(1, np.float64)
-    examples = Examples(frozen(indptr), frozen(indices), frozen(values), size, ones, signs, weights)
-    beliefs = Beliefs(state, prior, intercept, has_intercept, intercept_precision)
+    examples = BatchArrays(as_readonly(indptr), as_readonly(indices), as_readonly(values), size, ones, signs, weights)
+    beliefs = DiagonalState(state, prior, intercept, has_intercept, intercept_precision)
     _stream(examples, beliefs, keep, temper, newton_above, np.uint64(example), mean, variance)
     logistic_probabilities(predictive_temper, mean, variance, probability)
     return probability[0]
@@ -365,11 +377,11 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
     `peak` subtracts the logarithms of two nearly equal heights, which would cancel completely in float32.
     """
     state, intercept = beliefs.state, beliefs.intercept
-    row = row_scratch(examples.longest, beliefs, np.float64)
+    row = row_scratch(examples.max_row_length, beliefs, np.float64)
     scratch = zeros((5, len(row.xs)), np.float64)
     rs, scores, taus, shifts, mores = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     held = load(zeros(LANES, state.dtype), 0)  # a vector of the state's type
-    spread = links.spread(link)
+    spread = links.damping_constant(link)
     most = LIMIT_32 if state.itemsize == 4 else LIMIT_64
     far = math.sqrt(most)
     for n in range(examples.indptr.size - 1):
@@ -405,7 +417,7 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             for k in range(0, size, LANES):
                 x = load(row.xs, k)
                 # 1/v; any number where x is 0, as the variance does not change there
-                precision = where_above(magnitude(x), 0.0, x / load(row.xvs, k), fill(x, 1.0))
+                precision = where_above(magnitude(x), 0.0, x / load(row.xvs, k), broadcast(x, 1.0))
                 store(mores, k, precision * expm1(max(load(mores, k), 0.0)))  # (18)
         else:
             for k in range(0, size, LANES):
@@ -418,10 +430,10 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             step = max(min(step, far - moved), -far - moved)
             more = min(load(mores, k), most - gained)
             if k == 0:
-                intercept[MOVED] += pick(step, 0)
-                intercept[GAINED] = pick(gained + more, 0)
-            moved, gained = like(moved, held), like(gained, held)
-            moved = add_on_average(moved, like(step, held), row.features, k, example)
-            gained = max(add_on_average(gained, like(more, held), row.features, k, example), gained)
+                intercept[MEAN_SHIFT] += extract_lane(step, 0)
+                intercept[PRECISION_GAIN] = extract_lane(gained + more, 0)
+            moved, gained = cast_like(moved, held), cast_like(gained, held)
+            moved = add_dithered(moved, cast_like(step, held), row.features, k, example)
+            gained = max(add_dithered(gained, cast_like(more, held), row.features, k, example), gained)
             scatter_pairs(state, row.features, k, moved, gained)
     state[-1] = 0

@@ -50,12 +50,12 @@ import numpy as np
 from scipy.special import erfcx
 
 from bayou.core import links
-from bayou.core.checks import one_of
+from bayou.core.checks import check_choice
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
-from bayou.kernels.row_layout import Examples
-from bayou.kernels.vector import LANES, float_bits, load, magnitude, pick, sqrt, total, where_above
+from bayou.kernels.row_layout import BatchArrays
+from bayou.kernels.vector import LANES, extract_lane, float_bits, load, magnitude, sqrt, sum_lanes, where_above
 from bayou.learners.bases.diagonal import (
     LIMIT_32,
     LIMIT_64,
@@ -194,12 +194,12 @@ class Moment(DiagonalGaussian, LocationStrengthMixin):
     ) -> None:
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         super().__init__(*weights, link=link, expectation=expectation, predictive=predictive)
-        self._probit = one_of("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
-        self._noise = 1.0 / links.TABLE[self._link].spread  # b2
+        self._probit = check_choice("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
+        self._noise = 1.0 / links.TABLE[self._link].damping_constant  # b2
         looked_up = self._dtype == "float32" and not self._probit
         self._table = _table() if looked_up else np.zeros(0, np.float32)
 
-    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, mean: np.ndarray, variance: np.ndarray) -> None:
         example = np.uint64(self._examples)
         _stream(examples, self._beliefs(), self._probit, self._noise, self._table, example, mean, variance)
 
@@ -256,17 +256,17 @@ def _log_slopes(m, s2, v0, v1, d0, d1):
     i0, r0, z0, p0, m0 = _normal(at, s2, v0, d0, near, far)
     i1, r1, z1, p1, m1 = _normal(at, s2, v1, d1, near, far)
     tail0, tail1 = p0 * m0, p1 * m1
-    chance = np.float64(total(tail0 + tail1))
+    chance = np.float64(sum_lanes(tail0 + tail1))
     chance = chance if at < 0.0 else 1.0 - chance
-    slope = total(p0 * r0 + p1 * r1) / chance
-    fall = slope * slope + total(p0 * z0 * i0 + p1 * z1 * i1) / chance
+    slope = sum_lanes(p0 * r0 + p1 * r1) / chance
+    fall = slope * slope + sum_lanes(p0 * z0 * i0 + p1 * z1 * i1) / chance
     # Left of 0 these two terms cancel, the more the wider the score. There `fall` is the mean of each normal's own
     # fall, minus the variance of their slopes. The sign of `at` is unpredictable: branching always would be slow.
     if at < 0.0 and s2 > WIDE:
         h0, g0 = _hazard(z0, m0)
         h1, g1 = _hazard(z1, m1)
         off0, off1 = h0 * r0 - slope, h1 * r1 - slope
-        fall = total(tail0 * (g0 * i0 - off0 * off0) + tail1 * (g1 * i1 - off1 * off1)) / chance
+        fall = sum_lanes(tail0 * (g0 * i0 - off0 * off0) + tail1 * (g1 * i1 - off1 * off1)) / chance
     if right:
         doubt = math.exp(half - point - far) * chance  # 1 - F
         doubt /= 1.0 - doubt
@@ -288,8 +288,8 @@ def _looked_up(table, m, s2):
     at = (along * (OCTAVES * QUARTERS) + across) * 32
     c = ((load(table, at + 24) * u + load(table, at + 16)) * u + load(table, at + 8)) * u + load(table, at)
     f2 = f * f
-    slope = (pick(c, 0) + f * pick(c, 1)) + f2 * (pick(c, 2) + f * pick(c, 3))
-    fall = (pick(c, 4) + f * pick(c, 5)) + f2 * (pick(c, 6) + f * pick(c, 7))
+    slope = (extract_lane(c, 0) + f * extract_lane(c, 1)) + f2 * (extract_lane(c, 2) + f * extract_lane(c, 3))
+    fall = (extract_lane(c, 4) + f * extract_lane(c, 5)) + f2 * (extract_lane(c, 6) + f * extract_lane(c, 7))
     return np.float64(slope), np.float64(fall)
 
 
@@ -338,7 +338,7 @@ def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_
     variances, densities = VARIANCES.astype(state.dtype), DENSITIES.astype(state.dtype)
     v0, v1 = load(variances, 0), load(variances, LANES)
     d0, d1 = load(densities, 0), load(densities, LANES)
-    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
+    row = row_scratch(examples.max_row_length, beliefs, beliefs.state.dtype)
     for n in range(examples.indptr.size - 1):
         mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, dtype(1), False)
         m, s2 = np.float64(mean), np.float64(variance)

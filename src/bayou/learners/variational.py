@@ -40,16 +40,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bayou.core import links
-from bayou.core.checks import one_of, whole_number
+from bayou.core.checks import check_choice, check_int
 from bayou.core.errors import BadModel
 from bayou.core.registry import Record
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.row_layout import Examples
-from bayou.kernels.vector import LANES, fill, load, padded, total
-from bayou.learners.bases.diagonal import LOG2E, DiagonalGaussian, gather_scalars, put_back, row_scalars
+from bayou.kernels.row_layout import BatchArrays
+from bayou.kernels.vector import LANES, broadcast, load, pad_to_lanes, sum_lanes
+from bayou.learners.bases.diagonal import LOG2E, DiagonalGaussian, gather_scalars, row_scalars, store_weight
 from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
@@ -79,7 +79,7 @@ def _quantiles() -> np.ndarray:
     return both / np.sqrt(np.mean(both**2))
 
 
-class Points(NamedTuple):
+class ExpectationNodes(NamedTuple):
     """Nodes, or draws, at which expectations are evaluated."""
 
     nodes: np.ndarray
@@ -123,16 +123,16 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        self._draws = one_of("expectation", expectation, EXPECTATIONS)
+        self._draws = check_choice("expectation", expectation, EXPECTATIONS)
         n_points = POINTS[expectation] if n_points is None else n_points
-        n_points = whole_number("n_points", n_points, 1, MOST_POINTS[expectation])
+        n_points = check_int("n_points", n_points, 1, MOST_POINTS[expectation])
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         rules: dict[str, Any] = {"expectation": expectation, "n_points": n_points, "mean_update": mean_update}
-        seed = whole_number("seed", seed, 0, 2**64 - 1)
+        seed = check_int("seed", seed, 0, 2**64 - 1)
         super().__init__(*weights, **rules, predictive=predictive, seed=seed)
-        self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
+        self._taylor = check_choice("mean_update", mean_update, MEAN_UPDATES)
         # Nodes and their weights, padded to whole vectors with nodes of weight 0.
-        self._nodes, self._node_weights = np.zeros((2, padded(n_points)))
+        self._nodes, self._node_weights = np.zeros((2, pad_to_lanes(n_points)))
         if self._draws:
             self._node_weights[:n_points] = 1.0 / n_points
             self._table = _quantiles()
@@ -141,23 +141,23 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
             self._nodes[:n_points], self._node_weights[:n_points] = nodes, shares / shares.sum()
             self._table = np.zeros(1)
 
-    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, mean: np.ndarray, variance: np.ndarray) -> None:
         nodes = self._nodes.copy()  # draws are written to it, and snapshots may predict at the same time
         seed, n_points = np.uint64(self._parameters["seed"]), self._parameters["n_points"]
-        points = Points(nodes, self._node_weights, self._draws, self._table, seed, n_points)
+        points = ExpectationNodes(nodes, self._node_weights, self._draws, self._table, seed, n_points)
         _stream(examples, self._beliefs(), points, self._taylor, np.uint64(self._examples), mean, variance)
 
     @property
     def _may_lose(self) -> bool:  # type: ignore[override]
         return bool(self._draws)
 
-    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
         # Learning by draws may lower a precision below the base's, but cannot reset a weight that the base had learned.
         for name, before in base._arrays().items() if base is not None and self._draws else ():
             known = np.all([learner._arrays()[name].any(axis=1) for learner in (self, *others)], axis=0)
             if (before.any(axis=1) & ~known).any():
                 raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-        super()._add_all(others, base)
+        super()._merge_many(others, base)
 
 
 @inlined
@@ -182,7 +182,7 @@ def _draw(table, seed, example, feature, count, nodes):
 @inlined
 def _sums(z, width, nodes, node_weights):
     """Return S_0, S_1, P_0, P_1, P_2 of the nodes at margins z + width u."""
-    s0 = s1 = p0 = p1 = p2 = fill(load(nodes, 0), 0.0)
+    s0 = s1 = p0 = p1 = p2 = broadcast(load(nodes, 0), 0.0)
     for j in range(0, nodes.size, LANES):
         u, w = load(nodes, j), load(node_weights, j)
         e = exp2((u * width + z) * LOG2E)
@@ -196,7 +196,7 @@ def _sums(z, width, nodes, node_weights):
         uwqp = uwq * p
         p1 = p1 + uwqp
         p2 = p2 + u * uwqp
-    return total(s0), total(s1), total(p0), total(p1), total(p2)
+    return sum_lanes(s0), sum_lanes(s1), sum_lanes(p0), sum_lanes(p1), sum_lanes(p2)
 
 
 @inlined
@@ -255,7 +255,7 @@ def _newton_steps(z0, k, c, nodes, node_weights):
 def _stream(examples, beliefs, points, taylor, example, score_mean, score_variance):
     """Predict each row, then learn from it if its weight is not 0; weights one at a time, nodes LANES at a time."""
     nodes, node_weights, draws = points.nodes, points.node_weights, points.draws
-    row = row_scalars(examples.longest)
+    row = row_scalars(examples.max_row_length)
     for n in range(examples.indptr.size - 1):
         m, s2, size = gather_scalars(examples, beliefs, n, 1.0, row)
         score_mean[n], score_variance[n] = m, s2
@@ -292,4 +292,4 @@ def _stream(examples, beliefs, points, taylor, example, score_mean, score_varian
             step = y * a * sd * (1.0 if x > 0.0 else -1.0)
             more = precision * ((1.0 - r) * (1.0 + r) / (r * r))
             mean, gained = row.means[k] + step, row.gains[k] + more
-            put_back(examples, beliefs, n, k, mean, gained, 0.0 if draws else row.gains[k], example)
+            store_weight(examples, beliefs, n, k, mean, gained, 0.0 if draws else row.gains[k], example)

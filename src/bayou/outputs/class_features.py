@@ -15,7 +15,7 @@ import numpy as np
 
 from bayou.learners.classes import Classes
 from bayou.outputs.features import FeatureStrengths, seen_features, strengths_of
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 from bayou.recipe.recipe import Recipe
 
 
@@ -40,7 +40,7 @@ class ClassStrengths:
         view: str = "model",
         recipe: Recipe | None = None,
         names: Any = None,
-        uses: Uses | None = None,
+        uses: FeatureCounts | None = None,
     ) -> None:
         self._learner, self._view, self.names = learner, view, learner.class_names
         self._frame = seen_features(learner, recipe=recipe, names=names, uses=uses)

@@ -36,11 +36,11 @@ from bayou.learners.bank.linearization import MeanRowWeights, mean_row_log_odds,
 from bayou.learners.bank.pair_explanations import PAIR, explain_pairs
 from bayou.learners.classes import Classes
 from bayou.outputs.features import AND, SeenFeatures, seen_features
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 from bayou.recipe.recipe import DATE_PARTS, Column, Recipe
 from bayou.sources.table.features import CLIP
 
-MOST = 100
+MAX_EXPLAINED = 100
 WHY, BY, OTHERS = "why", "by", "others"
 # Of a column's features in a row, the most informative is shown: these kinds come last.
 _TELLS_LESS = {"bin": 1, "slope": 2}
@@ -58,7 +58,7 @@ def columns_of_explanations(most: int) -> tuple[str, ...]:
     return (*(f"{name}{k}" for k in range(1, most + 1) for name in (WHY, BY)), OTHERS) if most else ()
 
 
-class Explained(NamedTuple):
+class Explanations(NamedTuple):
     """Explanations of some rows: what moved each score most, strongest first, and by how much; padded with "" and 0.
 
     >>> Explained([["origin=EWR", ""]], np.array([[0.5, 0.0]]), np.array([0.1, 0.0])).columns()[0]
@@ -104,7 +104,7 @@ class Explainer:
         *,
         recipe: Recipe | None = None,
         names: Any = None,
-        uses: Uses | None = None,
+        uses: FeatureCounts | None = None,
     ) -> None:
         frame = seen_features(learner, recipe=recipe, names=names, uses=uses)
         if frame.moments is None:
@@ -127,7 +127,7 @@ class Explainer:
             self._averages -= self._averages.mean()
         else:
             self._learners = [learner]
-            self.score = learner.reading(frame.features[:0]).score
+            self.score = learner.weight_view(frame.features[:0]).score
             self._averages = np.array([self._average_of(0)])
 
     @property
@@ -137,9 +137,9 @@ class Explainer:
             return None
         return float(self._averages[0]) + self._learner.score_rule.shift(self._learner.negative_rate)
 
-    def of(self, batch: Batch, predicted: Any) -> Explained:
+    def explain(self, batch: Batch, predicted: Any) -> Explanations:
         """Return the explanations of a batch, given the learner's predictions of it."""
-        predicted = predicted.of_data_as_learned()
+        predicted = predicted.without_sampling_correction()
         if isinstance(self._learner, Classes):
             best, log_odds = predicted.best_index, predicted.log_odds
             score = log_odds[np.arange(len(batch)), best] - log_odds.mean(axis=1)
@@ -147,10 +147,10 @@ class Explainer:
             best, told = np.zeros(len(batch), np.int64), self.score
             # Regression predictions are clipped to the range of labels; the effect is part of `others`.
             score = predicted.expected if self._learner.record.task == "regression" else getattr(predicted, told)
-        why, by = self.moved(batch, best)
-        return Explained(why, by, score - self._averages[best] - by.sum(axis=0))
+        why, by = self.top_contributions(batch, best)
+        return Explanations(why, by, score - self._averages[best] - by.sum(axis=0))
 
-    def moved(self, batch: Batch, classes: np.ndarray) -> tuple[list[list[str]], np.ndarray]:
+    def top_contributions(self, batch: Batch, classes: np.ndarray) -> tuple[list[list[str]], np.ndarray]:
         """Return the names of what moved each row most, and by how much.
 
         `classes`: for each row the index of the class to explain (multiclass only, else 0).
@@ -158,7 +158,7 @@ class Explainer:
         features, rows = self._frame.features, len(batch)
         place = np.minimum(np.searchsorted(features, batch.indices), max(len(features) - 1, 0))
         place = np.where(features[place] == batch.indices, place, _NOTHING) if len(features) else place - 1
-        amount, base = self._amounts(batch, place, classes)
+        amount, base = self._contributions(batch, place, classes)
         which = np.empty((self._most, rows), np.int64)
         by = np.empty(which.shape)
         _explain(batch.indptr, place, amount, self._group, self._tells_less, base, by, which)
@@ -169,13 +169,13 @@ class Explainer:
     def _explain_pairs(self, bank: Bank, batch: Batch, place: np.ndarray, by: np.ndarray, which: np.ndarray) -> None:
         """Insert pairs into the explanations; a pair is named by the most informative feature of each column."""
         called = np.empty(len(place), np.int64)
-        _stand_for(batch.indptr, place, self._group, self._tells_less, called)
+        _representatives(batch.indptr, place, self._group, self._tells_less, called)
         known = self._terms_of(0).bank
         assert known is not None
         counts = row_coefficients(bank, batch, known)[0]
         explain_pairs(bank, batch, counts, called, by, which)
 
-    def _amounts(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _contributions(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the contribution of each nonzero, and for each row those of columns it has no feature of."""
         amount, base = np.zeros(len(place)), np.zeros((len(batch), len(self._called)))
         placed = self._learner.placed(batch) if isinstance(self._learner, Classes) else batch
@@ -207,9 +207,11 @@ class Explainer:
                 bank = row_weights(learner, features, *self._moments.T)
                 weights = np.concatenate([bank.mean, bank.variance], axis=1)
             else:
-                weights = _that_predict(learner, features, learner.reading(features).mean)[:, None]
+                weights = _that_predict(learner, features, learner.weight_view(features).mean)[:, None]
             base = [
-                -np.bincount(self._group + 1, one * self._moments[:, _power(t, weights)], minlength=self._width)[1:]
+                -np.bincount(
+                    self._group + 1, one * self._moments[:, _value_exponent(t, weights)], minlength=self._width
+                )[1:]
                 for t, one in enumerate(weights.T)
             ]
             self._terms[k] = _Terms(weights, np.array(base), bank)
@@ -265,7 +267,7 @@ def _groups(frame: SeenFeatures, columns: dict[str, Column]) -> tuple[np.ndarray
     return numbers[frame.family], list(found)
 
 
-def _power(term: int, weights: np.ndarray) -> int:
+def _value_exponent(term: int, weights: np.ndarray) -> int:
     """Return 0 for a weight of values, 1 for a weight of their squares."""
     return int(2 * term >= weights.shape[1] > 1)
 
@@ -291,7 +293,7 @@ def _add(indptr, place, values, weights, moments, group, counts, amount):
 
 
 @kernel
-def _stand_for(indptr, place, group, tells_less, called):
+def _representatives(indptr, place, group, tells_less, called):
     """Write to `called`, for each nonzero, the most informative nonzero of the same column in its row."""
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
@@ -309,12 +311,12 @@ def _stand_for(indptr, place, group, tells_less, called):
 def _explain(indptr, place, amount, group, tells_less, base, by, which):
     """Fill `which` with the terms that moved each row most, and `by` with their contributions."""
     most, columns = by.shape[0], base.shape[1]
-    moved, shown = empty(columns, np.float64), empty(columns, np.int64)
+    top_contributions, shown = empty(columns, np.float64), empty(columns, np.int64)
     for row in range(base.shape[0]):
         for j in range(most):
             by[j, row], which[j, row] = 0.0, _NOTHING
         for g in range(columns):
-            moved[g], shown[g] = base[row, g], _NOTHING - 1 - g
+            top_contributions[g], shown[g] = base[row, g], _NOTHING - 1 - g
         for k in range(indptr[row], indptr[row + 1]):
             i = place[k]
             if i < 0:
@@ -323,8 +325,8 @@ def _explain(indptr, place, amount, group, tells_less, base, by, which):
             if g < 0:
                 insert(by, which, row, amount[k], k)
             else:
-                moved[g] += amount[k]
+                top_contributions[g] += amount[k]
                 if shown[g] < 0 or tells_less[i] < tells_less[place[shown[g]]]:
                     shown[g] = k
         for g in range(columns):
-            insert(by, which, row, moved[g], shown[g])
+            insert(by, which, row, top_contributions[g], shown[g])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import did_you_mean, one_of, plain_text, whole_number, yes_or_no
+from bayou.core.checks import check_bool, check_choice, check_int, check_str, suggest
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.printable import printable, shorten
@@ -20,7 +20,7 @@ from bayou.outputs.class_features import ClassStrengths
 from bayou.outputs.features import FeatureStrengths, feature_strengths, top_rows
 from bayou.outputs.pair_features import has_pairs, pair_strengths
 from bayou.outputs.plain_model import INTERCEPT, selected_features
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 
 # Orders, and the quantity that each needs; views of the weights, as `Learner.reading` has them.
 ORDERS = {"mean": "mean", "z": "sd", "inclusion": "inclusion", "column": "columns"}
@@ -83,14 +83,14 @@ def feature_table(
     >>> table.header, [row[:2] for row in table.rows], (table.n_listed, table.n_seen)
     (['feature', 'index', 'mean', 'sd'], [['(intercept)', None], ['3', 3]], (1, 2))
     """
-    one_of("by", by, ORDERS)
-    one_of("view", view, VIEWS)
-    top = None if top is None else whole_number("top", top, 0)
-    per_class = None if per_class is None else whole_number("per_class", per_class, 0)
+    check_choice("by", by, ORDERS)
+    check_choice("view", view, VIEWS)
+    top = None if top is None else check_int("top", top, 0)
+    per_class = None if per_class is None else check_int("per_class", per_class, 0)
     flags = {"selected": selected, "pairs": pairs, "index": index}
-    selected, pairs, index = (yes_or_no(name, value) for name, value in flags.items())
+    selected, pairs, index = (check_bool(name, value) for name, value in flags.items())
     if class_name is not None:
-        plain_text("class_name", class_name)
+        check_str("class_name", class_name)
     if index and by == "column":
         raise BadInput("a table by column lists columns, which have no index; leave the index out.")
     chosen = selected_features(learner) if selected else None
@@ -103,7 +103,7 @@ def feature_table(
             f"the class is {class_name}, but this is a {learner.name} model, which does not tell several apart."
         )
     # The selected features are a model of their own, so their weights are not centered.
-    strengths = feature_strengths(learner, view=view, uses=Uses() if selected else None)
+    strengths = feature_strengths(learner, view=view, uses=FeatureCounts() if selected else None)
     if chosen is not None:
         chosen, top = np.flatnonzero(np.isin(strengths.features, chosen)), None
     header, rows = _rows_of(learner, strengths, by, top, chosen, index)
@@ -142,7 +142,7 @@ def _table_of_classes(
         known = ", ".join(printable(shorten(name)) for name in sorted(names, key=_in_order)[:MAX_CLASSES])
         more = " and more" * (len(names) > MAX_CLASSES)
         raise BadInput(
-            f"there is no class {class_name}; the model's classes are {known}{more}.{did_you_mean(class_name, names)}"
+            f"there is no class {class_name}; the model's classes are {known}{more}.{suggest(class_name, names)}"
         )
     listed = list(range(len(names))) if class_name is None else [names.index(class_name)]
     if max_classes is not None and len(listed) > max_classes:

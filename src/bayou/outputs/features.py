@@ -8,7 +8,7 @@ exactly one feature, the mean weight over the rows moves to the intercept:
 
 Scores of rows with seen values do not change. Other features (words, numbers, features of svmlight) keep their weights,
 and the intercept shown is the score of the mean row: sum_i w_i E[x_i] is added to it. Variances are those of the
-contrasts, for each component of a mixture (`Reading`), with weights independent within a component:
+contrasts, for each component of a mixture (`WeightView`), with weights independent within a component:
 
     Var(w_i - sum_j u_j w_j) = (1 - u_i)^2 v_i + sum_{j != i} u_j^2 v_j
 
@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.learner import Learner
-from bayou.core.prediction import Reading
-from bayou.recipe.feature_counts import Moments, Uses
+from bayou.core.prediction import WeightView
+from bayou.recipe.feature_counts import FeatureCounts, FeatureMoments
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.dates import names_of_parts
 from bayou.sources.table.encoding_arrays import names_of_bins
@@ -91,7 +91,7 @@ class FeatureStrengths:
     sd: np.ndarray | None
     intercept: float
     intercept_sd: float
-    moments: Moments | None
+    moments: FeatureMoments | None
     family: np.ndarray
     families: list[Family]
     recipe: Recipe | None
@@ -240,7 +240,7 @@ def feature_strengths(
     view: str = "model",
     recipe: Recipe | None = None,
     names: Any = None,
-    uses: Uses | None = None,
+    uses: FeatureCounts | None = None,
 ) -> FeatureStrengths:
     """Return the strengths of the features that a learner has seen; recipe, names and uses default to its own.
 
@@ -255,7 +255,7 @@ def feature_strengths(
     ('2', True)
     """
     seen = seen_features(learner, recipe=recipe, names=names, uses=uses)
-    strengths = strengths_of(seen, learner.reading(seen.features, view, seen.squares))
+    strengths = strengths_of(seen, learner.weight_view(seen.features, view, seen.squares))
     inclusion = getattr(learner, "inclusion", None)
     return (
         strengths
@@ -269,7 +269,7 @@ class SeenFeatures(NamedTuple):
 
     features: np.ndarray
     names: list[str | None]
-    moments: Moments | None
+    moments: FeatureMoments | None
     family: np.ndarray
     families: list[tuple[str, str]]  # column and kind
     recipe: Recipe | None
@@ -281,7 +281,7 @@ class SeenFeatures(NamedTuple):
 
 
 def seen_features(
-    learner: Learner, *, recipe: Recipe | None = None, names: Any = None, uses: Uses | None = None
+    learner: Learner, *, recipe: Recipe | None = None, names: Any = None, uses: FeatureCounts | None = None
 ) -> SeenFeatures:
     """Return the features that a learner has seen; recipe, names and uses default to its own."""
     extras = learner.extras
@@ -289,11 +289,11 @@ def seen_features(
     uses = extras.uses if uses is None else uses
     features = learner.touched
     known = [None] * len(features) if names is None else list(names.name_of(features))
-    moments = None if uses is None or not uses.counted else uses.at(features)
+    moments = None if uses is None or not uses.counted else uses.counts_of(features)
     return SeenFeatures(features, known, moments, *_families(known, recipe), recipe)
 
 
-def strengths_of(frame: SeenFeatures, reading: Reading, zeros: bool = True) -> FeatureStrengths:
+def strengths_of(frame: SeenFeatures, reading: WeightView, zeros: bool = True) -> FeatureStrengths:
     """Return the strengths of a reading. With `zeros`, weights of exactly 0 are deliberate and stay 0."""
     moments, family = frame.moments, frame.family
     families = _completed(frame, reading.mean if zeros else None)
@@ -307,7 +307,7 @@ def strengths_of(frame: SeenFeatures, reading: Reading, zeros: bool = True) -> F
 
     mean, intercept = shown(reading.mean, reading.intercept)
     variance, intercept_variance = np.zeros(len(mean)), 0.0
-    first, intercept_first = np.zeros(len(mean)), 0.0
+    top, intercept_first = np.zeros(len(mean)), 0.0
     for share, weights, (bias, bias_variance) in reading.parts:
         assert weights.variance is not None
         theirs, their_intercept = shown(weights.mean, bias)
@@ -316,13 +316,13 @@ def strengths_of(frame: SeenFeatures, reading: Reading, zeros: bool = True) -> F
         if not alone:
             others = _sums(shares**2 * own, centred)
             own = np.where(centred >= 0, (1.0 - 2.0 * shares) * own + others, own)
-        first, intercept_first = first + share * away, intercept_first + share * intercept_away
+        top, intercept_first = top + share * away, intercept_first + share * intercept_away
         np.square(away, out=away)  # in place, here and below: with millions of features, allocation dominates
         away += own
         away *= share
         variance += away
         intercept_variance += share * (bias_variance + float(shares**2 @ weights.variance) + intercept_away**2)
-    variance -= np.square(first, out=first)
+    variance -= np.square(top, out=top)
     sd = np.sqrt(np.maximum(variance, 0.0, out=variance), out=variance) if reading.parts else None
     intercept_sd = np.sqrt(max(intercept_variance - intercept_first**2, 0.0)) if reading.parts else np.nan
     return FeatureStrengths(

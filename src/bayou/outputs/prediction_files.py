@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from bayou.core.spelling import option
-from bayou.core.threads import InTurn
-from bayou.outputs.explanations import WHY, Explained
+from bayou.core.threads import SerialExecutor
+from bayou.outputs.explanations import WHY, Explanations
 from bayou.outputs.prediction_table import CLASS, PredictionRows
-from bayou.outputs.text import csv, fragments, header
+from bayou.outputs.text import csv, csv_fragments, header
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 TAG = "tag"
 
 
-class Part(NamedTuple):
+class PredictionChunk(NamedTuple):
     """Predictions of some examples, with their tags, the kept columns of the data, and explanations."""
 
     rows: PredictionRows
     tags: Sequence[str] | None = None
     kept: pa.Table | None = None
-    explained: Explained | None = None
+    explained: Explanations | None = None
 
     def __len__(self) -> int:
         return int(self.rows.numbers.shape[1])
@@ -35,7 +35,7 @@ class Part(NamedTuple):
         kept = [] if self.kept is None else [_as_text(column) for column in self.kept.columns]
         return [*kept, *([] if self.rows.classes is None else [self.rows.classes])]
 
-    def texts_behind(self, tags: bool | None) -> list[Sequence[str]]:
+    def trailing_text_columns(self, tags: bool | None) -> list[Sequence[str]]:
         """Return the columns that follow the numbers, as text."""
         why = [] if self.explained is None else self.explained.columns()
         texts = [[f"{x:.9g}" for x in column] if isinstance(column, np.ndarray) else column for column in why]
@@ -55,7 +55,7 @@ class Part(NamedTuple):
         return pa.table(found)
 
 
-class Table:
+class PredictionWriter:
     """Base class of the writers. If `tags` is None, the first rows decide whether there is a column for tags.
 
     with Csv(file, columns, None) as table:
@@ -73,7 +73,7 @@ class Table:
         self._file, self._tags = file, tags
         self._columns, self._keep = columns, keep
         self._rows = self._left_out = 0
-        self._turn = InTurn("writer", self.AHEAD)
+        self._turn = SerialExecutor("writer", self.AHEAD)
 
     def __enter__(self) -> Self:
         return self
@@ -81,19 +81,19 @@ class Table:
     def __exit__(self, *error: object) -> None:
         self._turn.__exit__(*error)
 
-    def write(self, part: Part) -> None:
+    def write(self, part: PredictionChunk) -> None:
         if self._tags is None:
             self._tags = part.tags is not None and any(part.tags)
         self._rows += len(part)
         if not self._tags:
             self._left_out += sum(map(bool, part.tags or ()))
-        self._turn.do(self._write, part)
+        self._turn.submit(self._write, part)
 
     def end(self) -> None:
-        self._turn.do(self._end)
-        self._turn.wait()
+        self._turn.submit(self._end)
+        self._turn.drain_and_raise()
 
-    def _write(self, part: Part) -> None:
+    def _write(self, part: PredictionChunk) -> None:
         raise NotImplementedError
 
     def _end(self) -> None:
@@ -108,14 +108,16 @@ class Table:
         return said
 
 
-class Csv(Table):
+class CsvPredictionWriter(PredictionWriter):
     """Writer of CSV, with nine significant digits."""
 
     _begun = False
 
-    def _write(self, part: Part) -> None:
+    def _write(self, part: PredictionChunk) -> None:
         self._begin()
-        self._file.write(csv(part.rows.numbers, fragments(part.texts_behind(self._tags)), fragments(part.texts())))
+        self._file.write(
+            csv(part.rows.numbers, csv_fragments(part.trailing_text_columns(self._tags)), csv_fragments(part.texts()))
+        )
 
     def _begin(self) -> None:
         if not self._begun:
@@ -126,7 +128,7 @@ class Csv(Table):
         self._begin()
 
 
-class Parquet(Table):
+class ParquetPredictionWriter(PredictionWriter):
     """Writer of Parquet, in row groups of at least ROWS rows: enough to compress well, few enough for any memory."""
 
     ROWS = 1 << 18
@@ -136,7 +138,7 @@ class Parquet(Table):
         self._group: list[pa.Table] = []
         self._writer: Any = None
 
-    def _write(self, part: Part) -> None:
+    def _write(self, part: PredictionChunk) -> None:
         self._group.append(part.table(self._columns, bool(self._tags)))
         if sum(table.num_rows for table in self._group) >= self.ROWS:
             self._flush()

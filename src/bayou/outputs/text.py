@@ -24,8 +24,16 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
 from bayou.kernels.compiling import kernel
-from bayou.kernels.format_numbers import LONGEST_NUMBER, WASTE, put_byte, put_float32, put_number, put_whole, put_word
-from bayou.kernels.parse_text import address_of, byte_at, word_at
+from bayou.kernels.format_numbers import (
+    MAX_NUMBER_BYTES,
+    WRITE_PADDING_BYTES,
+    put_byte,
+    put_float32,
+    put_number,
+    put_whole,
+    put_word,
+)
+from bayou.kernels.parse_text import address_of, load_uint8, load_uint64
 from bayou.kernels.shortest_float import LONGEST_SHORTEST, put_shortest
 
 STANDARD_OUTPUT = "-"
@@ -75,10 +83,10 @@ def svmlight(batch: Batch) -> np.ndarray:
         raise BadInput("svmlight text needs a label of 1, 0 or -1 for every example.")
     if batch.weights is not None and (batch.weights != 1.0).any():
         raise BadInput("svmlight text has no place for weights.")
-    room = batch.nonzeros * (_LONGEST_INDEX + LONGEST_NUMBER + 2) + len(batch) * 3 + WASTE
+    room = batch.nonzeros * (_LONGEST_INDEX + MAX_NUMBER_BYTES + 2) + len(batch) * 3 + WRITE_PADDING_BYTES
     out = np.empty(room, np.uint8)
     values = batch.values.astype(np.float32, copy=False)
-    return out[: _svmlight(batch.indptr, batch.indices, values, batch.labels, batch.ones, out)]
+    return out[: _svmlight(batch.indptr, batch.indices, values, batch.labels, batch.is_all_ones, out)]
 
 
 @kernel
@@ -132,7 +140,7 @@ def header(names: Sequence[str]) -> bytes:
     return (",".join(map(_quoted, names)) + "\n").encode()
 
 
-def fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
+def csv_fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the rows of text columns as CSV cells, quoted and joined; None without columns.
 
     >>> fragments([["a", "b, c"], ["1", "2"]])
@@ -145,7 +153,7 @@ def fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
 
 
 def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[str] | None = None) -> np.ndarray:
-    """Return CSV rows: columns[c, row] with nine significant digits, and `fragments` at the end or start of each row.
+    """Return CSV rows: columns[c, row] with nine significant digits, with `csv_fragments` at either end of a row.
 
     >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), fragments([["a", "b, c"]])).tobytes()
     b'0.5,1e-9,a\\n0.333333333,-2,"b, c"\\n'
@@ -154,7 +162,7 @@ def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[
     """
     n_columns, n = columns.shape
     texts = [_places(given) if given else (b"", *np.empty((2, 0), np.int64)) for given in (first, last)]
-    room = n * (n_columns * (LONGEST_NUMBER + 1) + 2) + sum(len(text) for text, _, _ in texts) + WASTE
+    room = n * (n_columns * (MAX_NUMBER_BYTES + 1) + 2) + sum(len(text) for text, _, _ in texts) + WRITE_PADDING_BYTES
     out = np.empty(room, np.uint8)
     columns = np.ascontiguousarray(columns, np.float64)
     arrays = [array for text, starts, stops in texts for array in (np.frombuffer(text, np.uint8), starts, stops)]
@@ -189,7 +197,7 @@ def _csv(columns, first, first_starts, first_stops, last, starts, stops, out):
     for row in range(columns.shape[1]):
         if first_starts.size:
             for place in range(first_starts[row], first_stops[row]):
-                put_byte(at, byte_at(beginning + place))
+                put_byte(at, load_uint8(beginning + place))
                 at += 1
             put_byte(at, _COMMA)
             at += 1
@@ -199,7 +207,7 @@ def _csv(columns, first, first_starts, first_stops, last, starts, stops, out):
             at += 1
         if starts.size:
             for place in range(starts[row], stops[row]):
-                put_byte(at, byte_at(source + place))
+                put_byte(at, load_uint8(source + place))
                 at += 1
         else:
             at -= 1
@@ -216,7 +224,7 @@ def json_objects(columns: Mapping[str, np.ndarray]) -> bytes:
     """
     numbers = np.stack(list(columns.values()))
     heads, ends = _json_heads(tuple(columns))
-    room = numbers.shape[1] * (len(ends) * LONGEST_SHORTEST + len(heads)) + WASTE
+    room = numbers.shape[1] * (len(ends) * LONGEST_SHORTEST + len(heads)) + WRITE_PADDING_BYTES
     out = np.empty(room, np.uint8)
     size = _json_objects(heads, ends, numbers, out)
     return out[: max(size - 1, 0)].tobytes()  # without the last comma
@@ -226,7 +234,9 @@ def json_objects(columns: Mapping[str, np.ndarray]) -> bytes:
 def _json_heads(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Return the text before each number of an object, concatenated, and where each piece ends."""
     heads = [f"{',' if k else '{'}{json.dumps(name)}:".encode() for k, name in enumerate(names)]
-    return np.frombuffer(b"".join(heads) + bytes(WASTE), np.uint8), np.cumsum([len(head) for head in heads])
+    return np.frombuffer(b"".join(heads) + bytes(WRITE_PADDING_BYTES), np.uint8), np.cumsum(
+        [len(head) for head in heads]
+    )
 
 
 @kernel
@@ -238,7 +248,7 @@ def _json_objects(heads, ends, numbers, out):
         for column in range(numbers.shape[0]):
             stop = ends[column]
             for k in range(place, stop, 8):  # copies some bytes too many, which are overwritten
-                put_word(at + k - place, word_at(source + k))
+                put_word(at + k - place, load_uint64(source + k))
             at = put_shortest(at + stop - place, numbers[column, row])
             place = stop
         put_byte(at, _CLOSE)

@@ -21,7 +21,7 @@ from itertools import combinations_with_replacement, pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from bayou.core.checks import plain_text, several, shown, texts, whole_number
+from bayou.core.checks import check_int, check_iterable, check_str, check_str_list, shortened_repr
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 
@@ -46,24 +46,25 @@ def no_lanes() -> str:
 def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
     """Return the crosses as tuples of two or three names, without repetitions; raise BadInput if one is invalid."""
     found = []
-    for cross in several("cross", value, "pairs of names"):
-        names = () if isinstance(cross, str) else tuple(several("cross", cross, "pairs of names"))
+    for cross in check_iterable("cross", value, "pairs of names"):
+        names = () if isinstance(cross, str) else tuple(check_iterable("cross", cross, "pairs of names"))
         if not 2 <= len(names) <= MOST_NAMED or not all(isinstance(name, str) and name for name in names):
             raise BadInput(
-                f"cross holds {shown(cross)}; each must be a pair of names such as ('user', 'ad'), or three of them."
+                f"cross holds {shortened_repr(cross)}; each must be a pair of names such as ('user', 'ad'), or "
+                "three of them."
             )
         for name in names:
-            plain_text("a name in cross", name)
+            check_str("a name in cross", name)
         named = [name for name in names if name != ANY]
         if len(names) > 2 and len(set(named)) < len(named):
-            raise BadInput(f"cross holds {shown(cross)}; three names must differ from one another.")
+            raise BadInput(f"cross holds {shortened_repr(cross)}; three names must differ from one another.")
         found.append(names)
     return tuple(dict.fromkeys(found))
 
 
 def checked_interactions(value: Any) -> tuple[str, ...]:
     """Return interactions of two to MOST_PARTS first letters, without repetitions; raise BadInput if invalid."""
-    found = texts("interactions", value, "a list of first letters such as 'ab'")
+    found = check_str_list("interactions", value, "a list of first letters such as 'ab'")
     for letters in found:
         if not 2 <= len(letters) <= MOST_PARTS or not (letters.isascii() and letters.isprintable()):
             raise BadInput(
@@ -78,13 +79,15 @@ def checked_interactions(value: Any) -> tuple[str, ...]:
 def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], ...]:
     """Return the ranges (name, first, last) sorted by first feature; raise BadInput if two overlap."""
     found = []
-    for some in several("ranges", value, "names with their first and last features"):
-        parts = () if isinstance(some, str) else several("ranges", some, "a name, a first and a last feature")
+    for some in check_iterable("ranges", value, "names with their first and last features"):
+        parts = () if isinstance(some, str) else check_iterable("ranges", some, "a name, a first and a last feature")
         if len(parts) != 3 or not isinstance(parts[0], str) or not parts[0].strip() or parts[0] == ANY:
-            raise BadInput(f"ranges hold {shown(some)}; each is a name, a first and a last feature: ('a', 1, 10).")
-        plain_text("a name in ranges", parts[0])
-        first = whole_number(f"the first feature of range {parts[0]}", parts[1], 0, n_features - 1)
-        last = whole_number(f"the last feature of range {parts[0]}", parts[2], first, n_features - 1)
+            raise BadInput(
+                f"ranges hold {shortened_repr(some)}; each is a name, a first and a last feature: ('a', 1, 10)."
+            )
+        check_str("a name in ranges", parts[0])
+        first = check_int(f"the first feature of range {parts[0]}", parts[1], 0, n_features - 1)
+        last = check_int(f"the last feature of range {parts[0]}", parts[2], first, n_features - 1)
         found.append((parts[0], first, last))
     found.sort(key=lambda one: one[1])
     for (one, _, end), (other, start, _) in pairwise(found):

@@ -23,12 +23,12 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.random import in_sample
 from bayou.recipe.numbering import first_place
 
-KEPT = 4096
+N_SAMPLED_EXAMPLES = 4096
 _SMALLEST = 1 << 10
 _NONE = np.empty(0, np.int64)
 
 
-class Moments(NamedTuple):
+class FeatureMoments(NamedTuple):
     """Moments of some features over all rows; the value is 0 in rows without the feature."""
 
     seen: np.ndarray  # the fraction of rows that have the feature
@@ -36,7 +36,7 @@ class Moments(NamedTuple):
     square: np.ndarray  # the mean of its squared value
 
 
-class Uses:
+class FeatureCounts:
     """Sums over rows for each feature: the number of rows that have it, its values, and their squares.
 
     Attributes:
@@ -98,7 +98,7 @@ class Uses:
             table, self._table = self._table, np.full((places, columns), 0.0)
             _put(table, 1.0, self._table, 0)
 
-    def at(self, features: np.ndarray) -> Moments:
+    def counts_of(self, features: np.ndarray) -> FeatureMoments:
         """Return the moments of some features; all 0 for those that are not in the sample."""
         features = np.asarray(features)
         found, counted = np.zeros((3, len(features))), max(self.counted, 1e-300)
@@ -110,9 +110,9 @@ class Uses:
             found[:, known[there]] = sums[:, there] / counted
         else:
             _find(np.ascontiguousarray(features, np.int64), self._table, counted, found)
-        return Moments(*found)
+        return FeatureMoments(*found)
 
-    def merge(self, other: Uses, base: Uses | None = None) -> Uses:
+    def merge(self, other: FeatureCounts, base: FeatureCounts | None = None) -> FeatureCounts:
         """Return the counts of two streams together; those of `base`, which both include, count once."""
         merged = copy.deepcopy(self)
         for one, sign in ((other, 1.0), (base, -1.0)):
@@ -173,7 +173,7 @@ def _count(before, done, count, every, learned, indptr, indices, values, table, 
     """
     taken, rows, counted = empty(count - done, np.bool_), empty(count - done + 1, np.int64), 0.0
     for k in range(count - done):  # a loop of its own, so that it vectorizes
-        taken[k] = in_sample(before + 1 + done + k, KEPT)
+        taken[k] = in_sample(before + 1 + done + k, N_SAMPLED_EXAMPLES)
     found = 0
     for k in range(count - done):
         rows[found] = done + k
@@ -191,7 +191,7 @@ def _count(before, done, count, every, learned, indptr, indices, values, table, 
         fits |= table.shape[1] > 2
         if not fits or 2 * (known + indptr[row + 1] - indptr[row]) > table.shape[0]:
             return rows[n], known, counted, fits
-        stands_for = max((before + 1 + rows[n]) / KEPT, 1.0)
+        stands_for = max((before + 1 + rows[n]) / N_SAMPLED_EXAMPLES, 1.0)
         counted += stands_for
         for k in range(indptr[row], indptr[row + 1]):
             key, value = np.float64(indices[k]) + 1.0, np.float64(values[k])

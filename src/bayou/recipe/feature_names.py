@@ -1,8 +1,8 @@
 """Names of the features of a hashed table, up to a limit.
 
 Parsers hash names and drop them. For display they also report each feature that has no name yet (`NewNames`), and
-`Names` keeps the first name of every feature, in the order of the stream, until its limits are reached. A bitmap of
-the named features lets parsers in other threads skip them by testing a single bit.
+`FeatureNames` keeps the first name of every feature, in the order of the stream, until its limits are reached. A
+bitmap of the named features lets parsers in other threads skip them by testing a single bit.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from bayou.core.spelling import option
 from bayou.kernels.compiling import kernel
 
 # Enough for the features that matter in most models, at a cost of some tens of megabytes.
-MOST_NAMES = 1_000_000
-MOST_BYTES = 1 << 26
+MAX_NAMES = 1_000_000
+MAX_NAME_BYTES = 1 << 26
 
 # Up to this many names are searched one by one; for more, all features are sorted.
-FEW = 32
+MAX_LINEAR_LOOKUPS = 32
 
 # Separator of the features in the name of a cross.
 AND = b" & "
@@ -41,7 +41,7 @@ class NewNames(NamedTuple):
     separator: bytes  # between prefix and name if both are present: b"^", b"="
 
 
-class Names:
+class FeatureNames:
     """The names of some features of a table.
 
     Attributes:
@@ -59,7 +59,7 @@ class Names:
     (2, ['user^bob', None, 'user^alice'])
     """
 
-    def __init__(self, n_features: int, limit: int = MOST_NAMES, byte_limit: int = MOST_BYTES) -> None:
+    def __init__(self, n_features: int, limit: int = MAX_NAMES, byte_limit: int = MAX_NAME_BYTES) -> None:
         self.n_features = n_features
         self.known = np.zeros((n_features + 7) // 8, np.uint8)
         self.full = False
@@ -110,9 +110,9 @@ class Names:
         if size > len(self._text):
             self._text = _grown(self._text, used, min(max(size, 2 * len(self._text)), self._byte_limit))
 
-    def named(self, indices: np.ndarray) -> np.ndarray:
+    def is_named(self, indices: np.ndarray) -> np.ndarray:
         """Return a boolean for each of these features: whether it has a name."""
-        return is_known(self.known, np.asarray(indices))
+        return in_bitmap(self.known, np.asarray(indices))
 
     def name_of(self, indices: np.ndarray) -> list[str | None]:
         """Return the name of each of these features, or None. Invalid UTF-8 becomes replacement characters."""
@@ -122,8 +122,8 @@ class Names:
         """Return the name of each of these features as bytes, or None."""
         indices = np.asarray(indices, np.int64)
         own = self._indices[: self._count]
-        known = self.named(indices)
-        if len(indices) <= FEW:
+        known = self.is_named(indices)
+        if len(indices) <= MAX_LINEAR_LOOKUPS:
             places = iter([int(np.argmax(own == index)) for index in indices[known].tolist()])
         else:
             order = np.argsort(own)
@@ -131,7 +131,7 @@ class Names:
         ends, text = self._ends, self._text.data
         return [bytes(text[ends[k := next(places)] : ends[k + 1]]) if yes else None for yes in known]
 
-    def share(self, mass: np.ndarray, indices: np.ndarray | None = None) -> float:
+    def named_fraction(self, mass: np.ndarray, indices: np.ndarray | None = None) -> float:
         """Return the fraction of some mass (of weights, say) on named features; mass[k] belongs to feature indices[k].
 
         Without indices, mass[i] belongs to feature i.
@@ -139,17 +139,17 @@ class Names:
         total = float(np.sum(mass))
         if indices is None:
             indices = self._indices[: self._count]
-            named = np.asarray(mass)[indices]
+            is_named = np.asarray(mass)[indices]
         else:
-            named = np.asarray(mass)[self.named(indices)]
-        return float(np.sum(named)) / total if total else 1.0
+            is_named = np.asarray(mass)[self.is_named(indices)]
+        return float(np.sum(is_named)) / total if total else 1.0
 
-    def put(self, indices: np.ndarray, names: list[bytes]) -> None:
+    def add_missing(self, indices: np.ndarray, names: list[bytes]) -> None:
         """Add these names, one per index, for features that have none yet."""
         ends = np.concatenate([[0], np.cumsum([len(name) for name in names])])
         self._put(indices.astype(np.uint32), ends, np.frombuffer(b"".join(names), np.uint8))
 
-    def merge(self, other: Names) -> None:
+    def merge(self, other: FeatureNames) -> None:
         """Add the names of `other` for features that have none here."""
         if other.n_features != self.n_features:
             raise BadModel(
@@ -179,9 +179,9 @@ class Names:
         cls,
         n_features: int,
         arrays: Mapping[str, np.ndarray],
-        limit: int = MOST_NAMES,
-        byte_limit: int = MOST_BYTES,
-    ) -> Names:
+        limit: int = MAX_NAMES,
+        byte_limit: int = MAX_NAME_BYTES,
+    ) -> FeatureNames:
         """Return the names from the result of `arrays`."""
         self = cls(n_features, limit, byte_limit)
         try:
@@ -201,8 +201,8 @@ class Names:
         return self
 
 
-def is_known(known: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return a boolean for each of these features: whether its bit in the bitmap `Names.known` is set."""
+def in_bitmap(known: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Return a boolean for each of these features: whether its bit in the bitmap `FeatureNames.known` is set."""
     return (known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0
 
 

@@ -29,16 +29,16 @@ LAST = 255
 NONE = np.empty(0, np.uint8)
 
 
-def in_turn(n: int) -> np.ndarray:
+def sequential_groups(n: int) -> np.ndarray:
     """Return the groups of n columns or ranges.
 
-    >>> in_turn(3), in_turn(257)[-3:]
+    >>> sequential_groups(3), sequential_groups(257)[-3:]
     (array([1, 2, 3], dtype=uint8), array([255,   1,   2], dtype=uint8))
     """
     return (1 + np.arange(n) % LAST).astype(np.uint8)
 
 
-def of_columns(recipe: Recipe) -> dict[str, int]:
+def groups_by_column(recipe: Recipe) -> dict[str, int]:
     """Return the groups of a fitted table's columns that give features, by name.
 
     >>> from bayou.recipe.recipe import Column
@@ -46,7 +46,7 @@ def of_columns(recipe: Recipe) -> dict[str, int]:
     {'age': 1, 'ad': 2}
     """
     names = [column.name for column in recipe.columns or () if column.gives]
-    return dict(zip(names, in_turn(len(names)).tolist(), strict=True))
+    return dict(zip(names, sequential_groups(len(names)).tolist(), strict=True))
 
 
 def columns_by_group(recipe: Recipe) -> dict[int, str]:
@@ -57,32 +57,34 @@ def columns_by_group(recipe: Recipe) -> dict[int, str]:
     {1: 'age', 2: 'ad'}
     """
     found: dict[int, str] = {}
-    for name, group in of_columns(recipe).items():
+    for name, group in groups_by_column(recipe).items():
         found[group] = f"{found[group]}, {name}" if group in found else name
     return found
 
 
-def named_in(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> np.ndarray:
+def group_keys(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> np.ndarray:
     """Return the keys (hashes, say) of the names that have groups of their own, in their order, for `group_of`."""
     names = dict.fromkeys(name for names in cross for name in names if name != ANY)
     keys = dict.fromkeys(key_of(name) for name in names)
     return np.array(list(keys)[: LAST - 1], np.uint64)
 
 
-def crossed_in(recipe: Recipe) -> Any:
+def crossed_groups(recipe: Recipe) -> Any:
     """Return the pairs of groups to cross, in the form that `Bank` takes; without `pairs`, a default by kind.
 
-    >>> crossed_in(Recipe("vw", pairs=[("user", "ad")])), crossed_in(Recipe("vw")), crossed_in(Recipe("table"))
-    ([[1, 2]], 'all', 'columns')
+    >>> crossed_groups(Recipe("vw", pairs=[("user", "ad")])), crossed_groups(Recipe("vw")),
+    crossed_groups(Recipe("table")) ([[1, 2]], 'all', 'columns')
     """
     if not recipe.pairs:
         return "columns" if recipe.kind == "table" else "all"
     if (ANY, ANY) in recipe.pairs:
         return "columns"
     if recipe.kind == "table":
-        numbers = of_columns(recipe)
+        numbers = groups_by_column(recipe)
     elif recipe.kind == "svmlight":
-        numbers = dict(zip([name for name, _, _ in recipe.ranges], in_turn(len(recipe.ranges)).tolist(), strict=True))
+        numbers = dict(
+            zip([name for name, _, _ in recipe.ranges], sequential_groups(len(recipe.ranges)).tolist(), strict=True)
+        )
         numbers[" "] = 0
     else:
         named = dict.fromkeys(name for names in recipe.pairs for name in names if name != ANY)

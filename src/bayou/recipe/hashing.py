@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import address_of, half_at, word_at
+from bayou.kernels.parse_text import address_of, load_uint32, load_uint64
 from bayou.kernels.random import GOLDEN, mix, rotated
 
 NO_SEED = np.uint32(0)
@@ -57,10 +57,10 @@ def murmur3(p, length, seed):
     h = np.uint32(seed)
     end = p + (length & ~3)
     while p < end:
-        h = mix_word(h, half_at(p))
+        h = mix_word(h, load_uint32(p))
         p += 4
     rest = np.uint32((np.uint64(1) << np.uint64((length & 3) * 8)) - np.uint64(1))
-    return mix_end(h, np.uint32(half_at(p) & rest), length)
+    return mix_end(h, np.uint32(load_uint32(p) & rest), length)
 
 
 @kernel
@@ -80,10 +80,10 @@ def id64(p, length, seed):
     h = mix(np.uint64(seed) ^ (np.uint64(length) * GOLDEN))
     end = p + (length & ~7)
     while p < end:
-        h = mix((h ^ word_at(p)) + GOLDEN)
+        h = mix((h ^ load_uint64(p)) + GOLDEN)
         p += 8
     rest = (np.uint64(1) << np.uint64((length & 7) * 8)) - np.uint64(1)
-    return max(mix((h ^ (word_at(p) & rest)) + GOLDEN), np.uint64(1))
+    return max(mix((h ^ (load_uint64(p) & rest)) + GOLDEN), np.uint64(1))
 
 
 @kernel

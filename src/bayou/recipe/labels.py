@@ -1,6 +1,6 @@
 """Labels: choice of the task from the first labels, and conversion of labels by the recipe's rule.
 
-If the recipe does not fix the task, it is chosen once (`decide`):
+If the recipe does not fix the task, it is chosen once (`choose_task`):
 
     1, 0, -1, true, false                     binary
     two different values                      binary; the one that sorts last is positive
@@ -34,7 +34,7 @@ WHOLE, EACH = 20, 2
 # More texts than MANY are classes only if they occur twice on average; more than MOST never are.
 MANY, MOST = 20, 1000
 # Maximum number of values listed in a message.
-SHOWN = 6
+MAX_SHOWN_LABELS = 6
 # A text label is represented by a number beyond all numbers that can be labels.
 _TEXT = 2.0**60
 
@@ -72,11 +72,11 @@ def _number(text: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelCounts:
     """Labels of the first rows: `counts` of each, as text, and `what` they are called in messages."""
 
     counts: Mapping[str, int]
-    what: str = "the label"
+    label_error: str = "the label"
 
     @property
     def rows(self) -> int:
@@ -84,9 +84,9 @@ class Labels:
 
     def listed(self) -> str:
         names = list(self.counts)
-        return ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN) if names else "none"
+        return ", ".join(names[:MAX_SHOWN_LABELS]) + ", ..." * (len(names) > MAX_SHOWN_LABELS) if names else "none"
 
-    def few(self, texts: Iterable[str]) -> bool:
+    def is_rare(self, texts: Iterable[str]) -> bool:
         """Return whether these labels are so rare that they are considered mistakes."""
         often = [self.counts[text] for text in texts]
         most = max(often, default=0)
@@ -97,7 +97,7 @@ class Labels:
 Tell = Callable[[str, int], None]
 
 
-def decide(recipe: Recipe, labels: Labels, tell: Tell | None = None) -> Recipe:
+def choose_task(recipe: Recipe, labels: LabelCounts, tell: Tell | None = None) -> Recipe:
     """Return the recipe with its task chosen; raise BadInput if the labels contradict it.
 
     >>> recipe = decide(Recipe(kind="table"), Labels({"ham": 90, "spam": 10}))
@@ -115,90 +115,91 @@ def decide(recipe: Recipe, labels: Labels, tell: Tell | None = None) -> Recipe:
     return recipe
 
 
-def _decision(recipe: Recipe, labels: Labels) -> tuple[dict[str, Any], str]:
+def _decision(recipe: Recipe, labels: LabelCounts) -> tuple[dict[str, Any], str]:
     """Return the changes to the recipe, and a sentence that explains them."""
-    what, counts = labels.what, labels.counts
+    label_error, counts = labels.label_error, labels.counts
     numbers = {text: number for text in counts if (number := _number(text)) is not None}
     truths = [text for text in counts if text.lower() in ("true", "false")]
-    strange = Labels({text: often for text, often in counts.items() if text not in numbers})
+    strange = LabelCounts({text: often for text, often in counts.items() if text not in numbers})
     odd = next(iter(strange.counts), None)
     no_numbers = bool(truths) or strange.rows > labels.rows / 2
     if recipe.task == "regression":
         if no_numbers:
-            raise BadInput(f"{what} holds {odd!r}, but what is to be predicted are numbers.")
-        return {}, f"{what} is a number, and predicted as one"
+            raise BadInput(f"{label_error} holds {odd!r}, but what is to be predicted are numbers.")
+        return {}, f"{label_error} is a number, and predicted as one"
     if recipe.task == "multiclass":
         return {}, _several(labels)
     if recipe.label_above is not None and odd is not None and not numbers:
-        raise BadInput(f"{option('label_above')} needs numbers, but {what} holds {odd!r}.")
+        raise BadInput(f"{option('label_above')} needs numbers, but {label_error} holds {odd!r}.")
     if recipe.positive is not None or recipe.label_above is not None:
         return {}, ""
     plain = {text for text, number in numbers.items() if number in (0.0, 1.0, -1.0)} | set(truths)
     others = [text for text in counts if text not in plain]
-    if not others or (len(plain) > 1 and labels.few(others)):
+    if not others or (len(plain) > 1 and labels.is_rare(others)):
         return {"task": "binary"}, ""
     ordered = sorted(counts, key=lambda text: (text in numbers, numbers.get(text, 0.0), text))
     if len({numbers.get(text, text) for text in counts}) == 2:
         negative, positive = ordered[0], ordered[-1]
-        words = f"{what} is {positive} (positive) or {negative}; {option('positive', negative)} turns it round"
+        words = f"{label_error} is {positive} (positive) or {negative}; {option('positive', negative)} turns it round"
         return {"task": "binary", "positive": positive, "negative": negative}, words
     if recipe.task == "binary":
         how = f"{option('positive')} or {option('label_above')}"
-        raise BadInput(f"{what} holds {labels.listed()}; say with {how} what is positive.")
+        raise BadInput(f"{label_error} holds {labels.listed()}; say with {how} what is positive.")
     different = set(numbers.values())
-    if numbers and labels.few(strange.counts):
+    if numbers and labels.is_rare(strange.counts):
         return _numbers(labels, different)
     if numbers and not no_numbers:
         _check_spoiled(labels, strange, different)
     return _texts(labels)
 
 
-def _check_spoiled(labels: Labels, strange: Labels, different: set[float]) -> None:
+def _check_spoiled(labels: LabelCounts, strange: LabelCounts, different: set[float]) -> None:
     """Raise BadInput for numbers mixed with many `strange` labels, unless all can be classes; infinities cannot."""
     endless = all(text.strip("+-").lower() in ("inf", "infinity") for text in strange.counts)
     if _too_many(labels) or (endless and not _few_and_whole(labels, different)):
         are = "are no numbers" if len(strange.counts) > 1 else "is no number"
         raise BadInput(
-            f"{labels.what} holds {strange.listed()}, which {are}, in {strange.rows:,} of the first {labels.rows:,} "
+            f"{labels.label_error} holds {strange.listed()}, which {are}, in {strange.rows:,} of the first "
+            f"{labels.rows:,} "
             f"rows; the others hold numbers. Mend the data, or say "
             f"{option('task', 'regression')}, which skips those rows, or {option('positive', 'NAME')}, which tells one "
             "value from all others."
         )
 
 
-def _texts(labels: Labels) -> tuple[dict[str, Any], str]:
+def _texts(labels: LabelCounts) -> tuple[dict[str, Any], str]:
     if _too_many(labels):
         raise BadInput(
-            f"{labels.what} has {len(labels.counts):,} different values in the first {labels.rows:,} rows "
+            f"{labels.label_error} has {len(labels.counts):,} different values in the first {labels.rows:,} rows "
             f"({labels.listed()}), which are too many to be classes. Is it the right column? "
             f"{option('positive', 'NAME')} tells one value from all others."
         )
     return {"task": "multiclass"}, _several(labels)
 
 
-def _too_many(labels: Labels) -> bool:
+def _too_many(labels: LabelCounts) -> bool:
     """Return whether there are too many different labels for classes."""
     return len(labels.counts) > MOST or len(labels.counts) > max(MANY, labels.rows / 2)
 
 
-def _few_and_whole(labels: Labels, different: set[float]) -> bool:
+def _few_and_whole(labels: LabelCounts, different: set[float]) -> bool:
     """Return whether the numbers `different` can be classes: few integers that occur often enough."""
     return all(map(float.is_integer, different)) and len(different) <= min(WHOLE, labels.rows / EACH)
 
 
-def _numbers(labels: Labels, different: set[float]) -> tuple[dict[str, Any], str]:
+def _numbers(labels: LabelCounts, different: set[float]) -> tuple[dict[str, Any], str]:
     if _few_and_whole(labels, different):
         return {"task": "multiclass"}, _several(labels) + f"; {option('task', 'regression')} predicts the number"
     return {"task": "regression"}, (
-        f"{labels.what} is a number, and predicted as one; {option('task', 'multiclass')} takes its values for "
+        f"{labels.label_error} is a number, and predicted as one; {option('task', 'multiclass')} takes its values for "
         f"classes, {option('label_above')} makes two classes of them"
     )
 
 
-def _several(labels: Labels) -> str:
+def _several(labels: LabelCounts) -> str:
     some = "" if len(labels.counts) > MANY else f" ({labels.listed()})"
     one = option("positive", "NAME")
-    return f"{labels.what} is one of {len(labels.counts):,} classes{some}; {one} tells one from the rest"
+    return f"{labels.label_error} is one of {len(labels.counts):,} classes{some}; {one} tells one from the rest"
 
 
 def taken_for_one() -> str:
@@ -209,7 +210,7 @@ def taken_for_one() -> str:
     )
 
 
-class Negatives(NamedTuple):
+class NegativeForms(NamedTuple):
     """Spellings of negative labels that occur in some rows: 0, -1."""
 
     zeros: bool
@@ -251,35 +252,39 @@ class LabelRule:
             return np.where(raw == self._positive, 1.0, np.where(negative, -1.0, np.nan))
         return np.where((raw == 1) | (raw == 0) | (raw == -1), raw, np.nan)
 
-    def number(self, raw: np.ndarray, texts: Mapping[float, str], join: bool) -> np.ndarray:
+    def number(self, raw: np.ndarray, texts: Mapping[float, str], add_classes: bool) -> np.ndarray:
         """Return the class number of each label. New classes are added if `join`; else they are -1."""
         found, first, which = np.unique(raw, return_index=True, return_inverse=True)
         numbers = np.array([self._numbers.get(label, np.nan if label != label else -1) for label in found.tolist()])
         for k in np.argsort(first):
-            if numbers[k] == -1 and join:
+            if numbers[k] == -1 and add_classes:
                 label = float(found[k])
                 numbers[k] = self._numbers[label] = len(self._classes)
                 self._classes.append(texts.get(label) or name_of(label))
         return numbers[which].astype(np.float64)
 
-    def joining(self, names: Sequence[str]) -> list[int]:
+    def with_new_classes(self, names: Sequence[str]) -> list[int]:
         """Return the numbers that these classes have, or would have if they were added in this order."""
         keys = [key_of(name) for name in names]
         new = list(dict.fromkeys(key for key in keys if key not in self._numbers))
         return [self._numbers[key] if key in self._numbers else len(self._classes) + new.index(key) for key in keys]
 
-    def join(self, names: Sequence[str]) -> None:
+    def add_classes(self, names: Sequence[str]) -> None:
         """Add these classes, in this order."""
         for name in names:
             if key_of(name) not in self._numbers:
                 self._numbers[key_of(name)] = len(self._classes)
                 self._classes.append(name)
 
-    def negatives(self, labels: np.ndarray) -> Negatives:
+    def negatives(self, labels: np.ndarray) -> NegativeForms:
         """Return how negative labels are written in some rows. Keeps no state, like `read`."""
-        return Negatives(bool((labels == 0).any()), bool((labels == -1).any())) if self.two else Negatives(False, False)
+        return (
+            NegativeForms(bool((labels == 0).any()), bool((labels == -1).any()))
+            if self.two
+            else NegativeForms(False, False)
+        )
 
-    def mixed(self, labels: np.ndarray, written: Negatives) -> np.ndarray | None:
+    def mixed_negatives(self, labels: np.ndarray, written: NegativeForms) -> np.ndarray | None:
         """Return a mask of rows whose negative label differs from the stream's first one; None if there are none."""
         if self._negative is None and any(written):
             self._negative = float(labels[np.argmax((labels == 0) | (labels == -1))])
@@ -287,13 +292,13 @@ class LabelRule:
             return labels == -1 if written.minus else None
         return labels == 0 if written.zeros else None
 
-    def what(
-        self, raw: float, texts: Mapping[float, str] | None = None, mixed: bool = False, advice: bool = True
+    def label_error(
+        self, raw: float, texts: Mapping[float, str] | None = None, mixed_negatives: bool = False, advice: bool = True
     ) -> str:
         """Return the error message for a label; `advice` adds the options that set the meaning of labels."""
         if np.isnan(raw):
             return MISSING
-        if mixed:
+        if mixed_negatives:
             return (
                 f"expected a negative label to be {self._negative:g}, as before in this stream, not {raw:g}; "
                 f"if both are negative, say {option('positive', '1')}"

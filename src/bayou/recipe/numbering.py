@@ -17,8 +17,8 @@ from bayou.core.spelling import option
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
-from bayou.kernels.parse_text import address_of, byte_at, word_at
-from bayou.recipe.feature_names import Names, NewNames
+from bayou.kernels.parse_text import address_of, load_uint8, load_uint64
+from bayou.recipe.feature_names import FeatureNames, NewNames
 
 # The index of an id that was never seen.
 UNKNOWN = np.uint32(2**32 - 1)
@@ -55,12 +55,12 @@ class Numbering:
     def __len__(self) -> int:
         return self._count
 
-    def number(self, block: Any) -> None:
+    def replace_ids(self, block: Any) -> None:
         """Replace the ids of a parsed block by indices."""
         if self.growing:
             block.indices = self.add(block.indices)
         else:
-            self._keep_known(block)
+            self._drop_unknown(block)
         if block.new_names is not None:
             block.new_names = self._numbered(block.new_names)
 
@@ -69,7 +69,7 @@ class Numbering:
 
         Features without an index are left out: their rows were dropped, or nothing is learned.
         """
-        numbers = self.find(found.indices)
+        numbers = self.lookup(found.indices)
         order = np.argsort(numbers, kind="stable")
         order = order[numbers[order] != UNKNOWN]
         return found._replace(indices=numbers[order], spans=found.spans[order])
@@ -92,15 +92,15 @@ class Numbering:
                 )
             self._grow(2 * len(self._ids))
 
-    def find(self, ids: np.ndarray) -> np.ndarray:
+    def lookup(self, ids: np.ndarray) -> np.ndarray:
         """Return the index of each id, UNKNOWN if it has none."""
         numbers = np.empty(len(ids), np.uint32)
         _find(ids, numbers, self.table, self._numbers)
         return numbers
 
-    def _keep_known(self, block: Any) -> None:
+    def _drop_unknown(self, block: Any) -> None:
         """Replace the ids of a block by indices and drop features without one, for predicting."""
-        block.indices = self.find(block.indices)
+        block.indices = self.lookup(block.indices)
         known = block.indices != UNKNOWN
         if known.all():
             return
@@ -108,7 +108,7 @@ class Numbering:
         block.indices, block.values = block.indices[known], block.values[known]
         block.groups = None if block.groups is None else block.groups[known]
 
-    def agrees(self, other: Numbering) -> bool:
+    def is_compatible(self, other: Numbering) -> bool:
         """Return whether each index that both have is of the same feature, so that weights can be merged."""
         both = min(len(self), len(other))
         return bool((self._ids[:both] == other._ids[:both]).all())
@@ -143,11 +143,11 @@ class Numbering:
         return self
 
 
-def known_features(names: Names | None, numbering: Numbering | None, exact: bool) -> np.ndarray:
+def known_features(names: FeatureNames | None, numbering: Numbering | None, exact: bool) -> np.ndarray:
     """Return the set of features that parsers need not report, for `is_new`.
 
-    It is a bitmap (`Names.known`), or in exact mode a table of ids. It is empty if none need be reported, because names
-    are not requested or their limits are reached.
+    It is a bitmap (`FeatureNames.known`), or in exact mode a table of ids. It is empty if none need be reported,
+    because names are not requested or their limits are reached.
     """
     if names is None or names.full or (exact and numbering is None):
         return np.empty(0, np.uint64 if exact else np.uint8)
@@ -159,7 +159,7 @@ def is_new(known, size, exact, key):  # noqa: ANN201
     """Return whether a feature is not in the bitmap, or its id not in the table, at an address (`known_features`)."""
     if exact:
         return not holds(known, size - 1, key)
-    return not (byte_at(known + np.int64(key >> np.uint64(3))) >> np.int64(key & np.uint64(7))) & 1
+    return not (load_uint8(known + np.int64(key >> np.uint64(3))) >> np.int64(key & np.uint64(7))) & 1
 
 
 @kernel
@@ -177,7 +177,7 @@ def place_of(table, last, key):  # noqa: ANN201
     """Return the slot of an id, or the free slot for it, in a table of last + 1 slots at an address."""
     at = first_place(last, key)
     while True:
-        there = word_at(table + 8 * at)
+        there = load_uint64(table + 8 * at)
         if there == key or there == 0:
             return at
         at = (at + 1) & last
@@ -186,7 +186,7 @@ def place_of(table, last, key):  # noqa: ANN201
 @kernel
 def holds(table, last, key):  # noqa: ANN201
     """Return whether an id is in the table of last + 1 slots at an address."""
-    return word_at(table + 8 * place_of(table, last, key)) == key
+    return load_uint64(table + 8 * place_of(table, last, key)) == key
 
 
 @inlined

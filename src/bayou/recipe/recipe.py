@@ -23,15 +23,15 @@ import numpy as np
 
 from bayou.core.checks import (
     as_number,
-    finite_number,
-    one_of,
-    plain_text,
-    positive_number,
-    several,
-    shown,
-    texts,
-    whole_number,
-    yes_or_no,
+    check_bool,
+    check_choice,
+    check_finite,
+    check_int,
+    check_iterable,
+    check_positive,
+    check_str,
+    check_str_list,
+    shortened_repr,
 )
 from bayou.core.errors import BadInput, BadModel
 from bayou.recipe.crosses import check_letter, check_ranges, checked_crosses, checked_interactions, checked_ranges
@@ -113,10 +113,10 @@ class Column:
     remark: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        plain_text("a column's name", self.name)
-        one_of(f"the role of column {self.name!r}", self.role, ROLES)
-        plain_text(f"why column {self.name!r} is what it is", self.why)
-        plain_text(f"the remark on column {self.name!r}", self.remark)
+        check_str("a column's name", self.name)
+        check_choice(f"the role of column {self.name!r}", self.role, ROLES)
+        check_str(f"why column {self.name!r} is what it is", self.why)
+        check_str(f"the remark on column {self.name!r}", self.remark)
         for name, called in {"edges": "edges of its bins", "knots": "knots of its slope"}.items():
             object.__setattr__(self, name, self._ascending(name, called))
         object.__setattr__(self, "levels", self._ascending("levels", "levels of its slope"))
@@ -124,23 +124,23 @@ class Column:
             raise BadInput(f"column {self.name!r}: a slope has at least two knots, and a level for each.")
         if self.knots and self.role not in ("bins", "values"):
             raise BadInput(f"column {self.name!r} is {self.role}, which has no slope; bins and values can have one.")
-        parts = texts(f"the parts of column {self.name!r}", self.parts, f"some of {', '.join(DATE_PARTS)}")
+        parts = check_str_list(f"the parts of column {self.name!r}", self.parts, f"some of {', '.join(DATE_PARTS)}")
         for part in parts:
-            one_of(f"a part of column {self.name!r}", part, DATE_PARTS)
+            check_choice(f"a part of column {self.name!r}", part, DATE_PARTS)
         object.__setattr__(self, "parts", tuple(part for part in DATE_PARTS if part in parts))
         object.__setattr__(
-            self, "examples", tuple(texts(f"the examples of column {self.name!r}", self.examples, "texts"))
+            self, "examples", tuple(check_str_list(f"the examples of column {self.name!r}", self.examples, "texts"))
         )
-        object.__setattr__(self, "missing", finite_number(f"the missing share of column {self.name!r}", self.missing))
-        object.__setattr__(self, "centre", finite_number(f"the centre of column {self.name!r}", self.centre))
-        object.__setattr__(self, "scale", positive_number(f"the scale of column {self.name!r}", self.scale))
+        object.__setattr__(self, "missing", check_finite(f"the missing share of column {self.name!r}", self.missing))
+        object.__setattr__(self, "centre", check_finite(f"the centre of column {self.name!r}", self.centre))
+        object.__setattr__(self, "scale", check_positive(f"the scale of column {self.name!r}", self.scale))
 
     def _ascending(self, name: str, called: str) -> tuple[float, ...]:
         given = getattr(self, name)
         if isinstance(given, tuple) and not given:
             return ()
         what = f"the {name} of column {self.name!r}"
-        found = tuple(as_number(edge) for edge in several(what, given, "finite numbers that ascend"))
+        found = tuple(as_number(edge) for edge in check_iterable(what, given, "finite numbers that ascend"))
         if not (np.isfinite(found).all() and (np.diff(found) > 0).all()):
             raise BadInput(f"column {self.name!r}: the {called} must be finite numbers that ascend.")
         return found
@@ -243,20 +243,20 @@ class Recipe:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        one_of("a recipe's kind", self.kind, dict.fromkeys(KINDS))
-        put("bits", whole_number("bits", self.bits, 1, 31))
-        put("bins", whole_number("bins", self.bins, 0, MAX_BINS))
-        put("ngrams", whole_number("ngrams", self.ngrams, 1, MAX_GRAMS))
-        put("char_ngrams", whole_number("char_ngrams", self.char_ngrams, 0, MAX_GRAMS))
+        check_choice("a recipe's kind", self.kind, dict.fromkeys(KINDS))
+        put("bits", check_int("bits", self.bits, 1, 31))
+        put("bins", check_int("bins", self.bins, 0, MAX_BINS))
+        put("ngrams", check_int("ngrams", self.ngrams, 1, MAX_GRAMS))
+        put("char_ngrams", check_int("char_ngrams", self.char_ngrams, 0, MAX_GRAMS))
         if self.kind != "table" and (self.ngrams, self.char_ngrams) != (1, 0):
             raise BadInput(f"ngrams are made of a table's texts, and {self.kind} data have none; write out features.")
-        put("exact", yes_or_no("exact", self.exact))
-        put("hash_all", yes_or_no("hash_all", self.hash_all))
-        put("negative_rate", positive_number("negative_rate", self.negative_rate, high=1.0))
+        put("exact", check_bool("exact", self.exact))
+        put("hash_all", check_bool("hash_all", self.hash_all))
+        put("negative_rate", check_positive("negative_rate", self.negative_rate, high=1.0))
         self._check_task(put)
         for name in ("label", "weight"):
             if getattr(self, name) is not None:
-                plain_text(name, getattr(self, name))
+                check_str(name, getattr(self, name))
         for name in _LISTS:
             put(name, _texts(name, getattr(self, name)))
         self._check_cells()
@@ -267,28 +267,28 @@ class Recipe:
         check_ranges(self)
         self._check_roles()
         if self.columns is not None:
-            put("columns", tuple(several("columns", self.columns, "some columns")))
+            put("columns", tuple(check_iterable("columns", self.columns, "some columns")))
             if not all(isinstance(column, Column) for column in self.columns):
                 raise BadInput("columns holds something that is no Column.")
             if self.kind != "table":
                 raise BadInput(f"only a table has columns; this recipe is for {self.kind}.")
 
     def _check_task(self, put: Callable[[str, Any], None]) -> None:
-        one_of("task", self.task, TASKS)
+        check_choice("task", self.task, TASKS)
         for name in ("positive", "negative"):
             value = getattr(self, name)
             if value is None:
                 continue
             if not isinstance(value, str | int | float | np.generic):
-                raise BadInput(f"{name} is {shown(value)}; it must be the text of a label, or a number.")
+                raise BadInput(f"{name} is {shortened_repr(value)}; it must be the text of a label, or a number.")
             put(name, str(value))
-            plain_text(name, str(value))
+            check_str(name, str(value))
             if self.kind != "table" and not _is_number(str(value)):
                 raise BadInput(f"{name} is {value!r}, but labels in {self.kind} data are numbers.")
         if self.negative is not None and (self.positive is None or self.positive == self.negative):
             raise BadInput("negative goes with a positive, which must be another label.")
         if self.label_above is not None:
-            put("label_above", finite_number("label_above", self.label_above))
+            put("label_above", check_finite("label_above", self.label_above))
             if self.positive is not None:
                 raise BadInput("positive and label_above are both given; a label is judged by one of them.")
         if (self.positive, self.label_above, self.negative_rate) == (None, None, 1.0):
@@ -301,7 +301,7 @@ class Recipe:
 
     def _check_cells(self) -> None:
         if self.decimal is not None:
-            one_of("decimal", self.decimal, dict.fromkeys(DECIMALS))
+            check_choice("decimal", self.decimal, dict.fromkeys(DECIMALS))
         if self.kind != "table" and (self.decimal is not None or self.missing):
             raise BadInput(f"missing and decimal are about a table's cells, and {self.kind} data have none.")
         for mark in self.missing:
@@ -412,7 +412,7 @@ def _is_number(text: str) -> bool:
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    found = texts(name, value, "a list of texts" if name == "missing" else "a list of column names")
+    found = check_str_list(name, value, "a list of texts" if name == "missing" else "a list of column names")
     for part in found:
-        plain_text(name, part)
+        check_str(name, part)
     return tuple(dict.fromkeys(found))

@@ -8,8 +8,8 @@
 numbers, `words` and `figures` present them as sentences and plots, and `page` assembles them into one file.
 """
 
-from bayou.report.facts import Data, Run
+from bayou.report.facts import DataFacts, ReportedRun
 from bayou.report.page import write
 from bayou.report.recorder import Recorder
 
-__all__ = ["Data", "Recorder", "Run", "write"]
+__all__ = ["DataFacts", "Recorder", "ReportedRun", "write"]

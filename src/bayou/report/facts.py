@@ -17,11 +17,11 @@ from bayou.core.prediction import Scores
 from bayou.outputs.class_features import ClassStrengths
 from bayou.outputs.explanations import Explainer
 from bayou.outputs.features import ColumnStrength, FeatureStrengths, feature_strengths
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 from bayou.recipe.feature_names import collision_rate
 from bayou.recipe.recipe import Recipe
 from bayou.report.recorder import STRETCHES, Recorder, Sample, TopClass
-from bayou.report.uncertainty import Split, split
+from bayou.report.uncertainty import UncertaintySplit, split
 from bayou.sources import Source
 
 # Numbers of features that are named in sentences, and that are drawn.
@@ -35,7 +35,7 @@ SHOWN, MOVED = 8, 3
 
 
 @dataclass(frozen=True)
-class Data:
+class DataFacts:
     """Data of a run: where the examples came from, and what was wrong with them.
 
     >>> Data(files=["clicks.csv"], lines=1000, skipped=2, bad=["clicks.csv:7: the label is missing."]).hashed
@@ -48,14 +48,14 @@ class Data:
     bad: Sequence[str] = ()  # the first few skipped lines, as sentences
     folded: int = 0
     remarks: Sequence[str] = ()
-    names: Any = None  # `Names`, or anything with its `name_of`
+    names: Any = None  # `FeatureNames`, or anything with its `name_of`
     classes: Sequence[str] = ()  # names of the classes, if multiclass
     recipe: Recipe | None = None
     hashed: bool = False
     negative_rate: float = 1.0
 
     @classmethod
-    def of(cls, source: Source, files: Sequence[str], run: Any = None) -> Data:
+    def of(cls, source: Source, files: Sequence[str], run: Any = None) -> DataFacts:
         """Return the data of a source; counts and messages are those of `run` if given, which include rejected rows."""
         told = source if run is None else run
         return cls(
@@ -74,7 +74,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportedRun:
     """Pass of a learner over the data: the recorder, and the evaluation of its predictions.
 
     >>> from bayou import evaluate, simulate
@@ -123,8 +123,8 @@ class Run:
 class RunFacts:
     """Numbers that `words` and `figures` need, computed on first use."""
 
-    run: Run
-    data: Data = field(default_factory=Data)
+    run: ReportedRun
+    data: DataFacts = field(default_factory=DataFacts)
 
     @property
     def learner(self) -> Any:
@@ -144,7 +144,7 @@ class RunFacts:
         return self.run.recorder.sample()
 
     @cached_property
-    def late(self) -> Sample:
+    def second_half(self) -> Sample:
         """Sampled rows of the second half of the run, when most is learned."""
         return self.sample.second_half()
 
@@ -209,22 +209,22 @@ class RunFacts:
         return TopClass.of(self.sample.guess)
 
     @cached_property
-    def split(self) -> Split:
+    def split(self) -> UncertaintySplit:
         """Uncertainty of each sampled row, from the part of its variance that the learner uses to predict.
 
         For regression, both parts are variances: that of the noise, and that of the mean.
         """
         if self.is_regression:
-            return Split(self.sample.noise, self.sample.variance)
+            return UncertaintySplit(self.sample.noise, self.sample.variance)
         if self.is_multiclass:
-            return Split(np.nan_to_num(self.guess.aleatoric), np.nan_to_num(self.guess.epistemic))
-        return split(self.sample.mean, self.sample.variance * self.learner.score_rule.believed, self.link)
+            return UncertaintySplit(np.nan_to_num(self.guess.aleatoric), np.nan_to_num(self.guess.epistemic))
+        return split(self.sample.mean, self.sample.variance * self.learner.score_rule.predictive_temper, self.link)
 
     @property
-    def late_split(self) -> Split:
+    def late_split(self) -> UncertaintySplit:
         """Uncertainty of each sampled row of the second half."""
-        earlier = len(self.sample) - len(self.late)
-        return Split(self.split.aleatoric[earlier:], self.split.epistemic[earlier:])
+        earlier = len(self.sample) - len(self.second_half)
+        return UncertaintySplit(self.split.aleatoric[earlier:], self.split.epistemic[earlier:])
 
     @cached_property
     def stretches(self) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +233,7 @@ class RunFacts:
         # Coarser than the recorder's: ten stretches per tenfold number of rows, and none of a single row.
         stretch = np.floor(np.log10(np.maximum(sample.row + 1, 8)) * STRETCHES / 2).astype(np.int64)
         _, stretch = np.unique(stretch, return_inverse=True)
-        mass = np.bincount(stretch, sample.mass)
+        mass = np.bincount(stretch, sample.stream_weight)
         if len(mass) > 1 and mass[-1] < mass[-2] / 2:  # the run ended soon after the last one had begun
             stretch = np.minimum(stretch, len(mass) - 2)
         last = np.zeros(stretch.max() + 1)
@@ -252,7 +252,7 @@ class RunFacts:
 
     def averages(self, values: np.ndarray) -> np.ndarray:
         """Return the weighted mean of `values`, one per sampled row, in each stretch."""
-        stretch, mass = self.stretches[0], self.sample.mass
+        stretch, mass = self.stretches[0], self.sample.stream_weight
         return np.bincount(stretch, mass * values) / np.bincount(stretch, mass)
 
     def _losses(self, sample: Sample) -> np.ndarray:
@@ -266,21 +266,25 @@ class RunFacts:
     @property
     def late_means(self) -> tuple[float, float]:
         """Mean aleatoric and epistemic uncertainty in the second half of the run."""
-        mass = self.late.mass / self.late.mass.sum()
+        mass = self.second_half.stream_weight / self.second_half.stream_weight.sum()
         return float(self.late_split.aleatoric @ mass), float(self.late_split.epistemic @ mass)
 
     @cached_property
-    def unsure(self) -> Sample:
+    def most_uncertain(self) -> Sample:
         """Predictions of the second half with the largest epistemic uncertainty."""
-        return self.late[np.argsort(-self.late_split.epistemic, kind="stable")[:SHOWN]]
+        return self.second_half[np.argsort(-self.late_split.epistemic, kind="stable")[:SHOWN]]
 
     @cached_property
-    def surprising(self) -> Sample:
+    def largest_losses(self) -> Sample:
         """Predictions of the second half that were most wrong."""
-        losses = self._losses(self.late)
-        wrong = TopClass.of(self.late.guess).label != self.late.label if self.is_multiclass else losses > np.log(2.0)
+        losses = self._losses(self.second_half)
+        wrong = (
+            TopClass.of(self.second_half.guess).label != self.second_half.label
+            if self.is_multiclass
+            else losses > np.log(2.0)
+        )
         order = np.argsort(-losses, kind="stable")
-        return self.late[(order if self.is_regression else order[wrong[order]])[:SHOWN]]
+        return self.second_half[(order if self.is_regression else order[wrong[order]])[:SHOWN]]
 
     def interval(self, sample: Sample, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the interval of each probability, or of the number itself, as `bayou predict` does.
@@ -313,9 +317,9 @@ class RunFacts:
         return [(names[k], strengths.of(k)) for k in commonest]
 
     @cached_property
-    def _uses(self) -> Uses:
+    def _uses(self) -> FeatureCounts:
         """Feature counts of the model, or else of the sampled rows of the run's second half."""
-        return self.learner.extras.uses or self.late.feature_counts()
+        return self.learner.extras.uses or self.second_half.feature_counts()
 
     def uncertain_features(self, row: tuple[np.ndarray, np.ndarray] | None, n: int) -> list[str]:
         """Return the n features of a row that make its score most uncertain, by x^2 v."""
@@ -329,7 +333,7 @@ class RunFacts:
         order = np.argsort(-variance, kind="stable")[:n]
         return [strengths.name(k, UNNAMED) for k in place[order].tolist()]
 
-    def moved(self, sample: Sample) -> list[list[tuple[str, float]]]:
+    def top_contributions(self, sample: Sample) -> list[list[tuple[str, float]]]:
         """Return (name, amount) of what moved each row's score most away from the average row's.
 
         Uses the weights at the end of the run, as `bayou predict --explain` does; empty for very long rows.
@@ -345,7 +349,7 @@ class RunFacts:
             indices, values = zip(*(sample.features[k] for k in known), strict=True)
             ends = np.cumsum([0, *map(len, indices)])
             batch = Batch.from_arrays(ends, np.concatenate(indices), np.concatenate(values))
-            why, by = explainer.moved(batch, classes[known])
+            why, by = explainer.top_contributions(batch, classes[known])
             for n, k in enumerate(known):
                 found[k] = [(names[n], amounts[n]) for names, amounts in zip(why, by, strict=True) if names[n]]
         return found
@@ -365,7 +369,7 @@ class RunFacts:
         return np.asarray(self.learner.touched)
 
     @property
-    def load(self) -> float:
+    def table_load(self) -> float:
         """Fraction of the weight table that is in use."""
         return len(self.touched) / self.learner.n_features
 

@@ -27,13 +27,13 @@ from bayou.core.files import whole_file
 from bayou.core.printable import printable, shorten
 from bayou.core.spelling import option
 from bayou.report import figures, sentences
-from bayou.report.facts import DRAWN, UNNAMED, Data, Run, RunFacts
+from bayou.report.facts import DRAWN, UNNAMED, DataFacts, ReportedRun, RunFacts
 from bayou.report.recorder import Sample
 
 # A fast level: the file is 4 % larger than at the slowest one.
 COMPRESSION = 4
 # Number of columns listed for a wide table.
-DECIDED = 500
+MAX_LISTED_COLUMNS = 500
 # Numbers of features named for a row and for a class, and of classes listed.
 ROW_FEATURES, OF_EACH, CLASSES_LISTED = 3, 6, 50
 
@@ -46,7 +46,10 @@ GOOD = (
 
 
 def write(
-    path: str | os.PathLike[str], run: Run | Sequence[Run], data: Data | None = None, title: str | None = None
+    path: str | os.PathLike[str],
+    run: ReportedRun | Sequence[ReportedRun],
+    data: DataFacts | None = None,
+    title: str | None = None,
 ) -> None:
     """Write the report of a run, or of several over the same data. The file is written completely or not at all.
 
@@ -70,12 +73,16 @@ def write(
         raise BadInput(f"the report could not be written to {path} ({error.strerror or error}).") from None
 
 
-def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None = None) -> str:
+def render(run: ReportedRun | Sequence[ReportedRun], data: DataFacts | None = None, title: str | None = None) -> str:
     """Return the page as text. Given several runs, it compares their losses and shows the best in full."""
     import jinja2
 
-    runs = [run] if isinstance(run, Run) else sorted(run, key=lambda run: math.inf if run.loss is None else run.loss)
-    facts = RunFacts(runs[0], data or Data())
+    runs = (
+        [run]
+        if isinstance(run, ReportedRun)
+        else sorted(run, key=lambda run: math.inf if run.loss is None else run.loss)
+    )
+    facts = RunFacts(runs[0], data or DataFacts())
     drawn = figures.all_of(facts)
     summary = sentences.summary(facts)
     if len(runs) > 1 and facts.result.examples:
@@ -111,8 +118,8 @@ def render(run: Run | Sequence[Run], data: Data | None = None, title: str | None
         sure=[f for f in drawn if f.key in ("deviations", "split", "dots")],
         known=[f for f in drawn if f.key in ("columns", "features", "pairs", "inclusion")],
         inside=[f for f in drawn if f.key == "lanes"],
-        unsure=_rows(facts, facts.unsure) if facts.has_posterior and facts.result.examples else [],
-        surprising=_rows(facts, facts.surprising) if facts.result.examples else [],
+        unsure=_rows(facts, facts.most_uncertain) if facts.has_posterior and facts.result.examples else [],
+        surprising=_rows(facts, facts.largest_losses) if facts.result.examples else [],
         columns=_columns(facts),
         features=_features(facts),
         parts=_parts(facts),
@@ -218,7 +225,7 @@ def _measures(facts: RunFacts) -> Cards:
     return REGRESSION_CARDS if facts.is_regression else MULTICLASS_CARDS if facts.is_multiclass else BINARY_CARDS
 
 
-def _scores(runs: Sequence[Run]) -> list[list[str]]:
+def _scores(runs: Sequence[ReportedRun]) -> list[list[str]]:
     """Return a table that compares several runs: the header, then one row per run."""
     headline = [run.result.headline() for run in runs]
     rows = [["learner", *headline[0], "seconds"]]
@@ -230,14 +237,16 @@ def _scores(runs: Sequence[Run]) -> list[list[str]]:
 
 def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
     """Return a table row for each prediction of a sample."""
-    posterior, moved = facts.has_posterior, facts.moved(sample)
+    posterior, moved = facts.has_posterior, facts.top_contributions(sample)
     low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
     return [
         {
             "place": sentences.row_name(sample.line[k], sample.row[k]),
             "tag": sentences.shortened(sample.tags[k], 60),
-            "expected": sentences.said(facts, sample, k),
-            "interval": f"{sentences.amount(facts, low[k])} to {sentences.amount(facts, high[k])}" if posterior else "",
+            "expected": sentences.format_prediction(facts, sample, k),
+            "interval": f"{sentences.format_value(facts, low[k])} to {sentences.format_value(facts, high[k])}"
+            if posterior
+            else "",
             "label": sentences.label(facts, sample, k),
             "moved": "; ".join(f"{sentences.shortened(name, 40)} {sentences.signed(by)}" for name, by in moved[k]),
             "features": "; ".join(
@@ -322,7 +331,7 @@ def _decided(facts: RunFacts) -> list[dict[str, str]]:
             "why": "; ".join(filter(None, [column.why, column.remark])),
             "examples": sentences.shortened(", ".join(column.examples), 80),
         }
-        for column in columns[:DECIDED]
+        for column in columns[:MAX_LISTED_COLUMNS]
     ]
 
 
@@ -346,7 +355,7 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
         told.append(("classes", f"{len(result.classes['label']):,}"))
     touched, size = len(facts.touched), facts.learner.n_features
     told.append(("different features", f"{touched:,}"))
-    told.append(("table of weights", f"{size:,}, of which {sentences.percent(facts.load)} are in use"))
+    told.append(("table of weights", f"{size:,}, of which {sentences.percent(facts.table_load)} are in use"))
     if data.hashed:
         told.append(
             ("hash collisions", f"{sentences.percent(facts.collisions)} of the features share a weight with another")

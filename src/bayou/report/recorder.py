@@ -16,16 +16,16 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.class_prediction import ClassPrediction
-from bayou.core.learner import AT_ONCE, Learner, Prediction
+from bayou.core.learner import LEARN_CHUNK_ROWS, Learner, Prediction
 from bayou.core.registry import Record
 from bayou.learners.ensembles.delayed import next_delay_block
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 from bayou.report.uncertainty import split_classes
 
 STRETCHES = 20
 PICKED = 256
 # Features are not stored for rows that have more than this.
-LONGEST = 1000
+MAX_SAMPLED_FEATURES = 1000
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Sample:
         return len(self.row)
 
     @property
-    def mass(self) -> np.ndarray:
+    def stream_weight(self) -> np.ndarray:
         """Weight of each row in averages over the stream."""
         return self.weight * self.stands_for
 
@@ -60,12 +60,14 @@ class Sample:
         columns: dict[str, Any] = {name: getattr(self, name)[numbers] for name in _COLUMNS}
         return Sample(tags=[self.tags[k] for k in numbers], features=[self.features[k] for k in numbers], **columns)
 
-    def feature_counts(self) -> Uses:
+    def feature_counts(self) -> FeatureCounts:
         """Count the features of the rows, except for rows whose features were not stored."""
-        counts, known = Uses(), {k: row for k, row in enumerate(self.features) if row is not None}
+        counts, known = FeatureCounts(), {k: row for k, row in enumerate(self.features) if row is not None}
         if known:
             features, values = (np.concatenate(parts) for parts in zip(*known.values(), strict=True))
-            counts.add(np.array([len(row[0]) for row in known.values()]), features, values, self.mass[list(known)])
+            counts.add(
+                np.array([len(row[0]) for row in known.values()]), features, values, self.stream_weight[list(known)]
+            )
         return counts
 
     def second_half(self) -> Sample:
@@ -131,7 +133,7 @@ class Recorder:
         """Number of examples learned in this run."""
         return self.learner.examples - self._begun
 
-    def cut(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def split_at_recordings(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the same rows in batches that end where a look at the learner is due; learn each before the next.
 
         Batches end where a delay block of the bank ends, so that cutting does not change what it learns.
@@ -145,16 +147,16 @@ class Recorder:
 
     def _end_of_block(self, batch: Batch, start: int, wanted: int) -> int:
         """Return the first end of a delay block at or after row `wanted`, within the rows that are learned at once."""
-        weights, row = batch.each_weight(), start
+        weights, row = batch.weights_or_ones(), start
         examples = self.learner.examples + getattr(self.teaches, "n_waiting", 0)  # including those with delayed labels
-        end = min(len(batch), (start // AT_ONCE + 1) * AT_ONCE)
+        end = min(len(batch), (start // LEARN_CHUNK_ROWS + 1) * LEARN_CHUNK_ROWS)
         while row < min(wanted, end):
             first = row
             row, _, _ = next_delay_block(weights[:end], row, examples, -1)
             examples += int(np.count_nonzero(weights[first:row]))
         return row
 
-    def look(self) -> None:
+    def record_lanes(self) -> None:
         """Store the state of the learner's lanes, if it has any and has learned since the last look."""
         examples = self.examples
         if examples > (self.looks[-1][0] if self.looks else 0) and (parts := self.learner.parts()):
@@ -167,14 +169,14 @@ class Recorder:
     def observe(self, batch: Batch) -> Any:
         """Learn a batch and return the full predictions, as `Learner.observe` does."""
         prediction = self.teaches.observe(batch)
-        self._remember(batch, prediction)
+        self._store_rows(batch, prediction)
         if self.rows >= self._due:
-            self.look()
+            self.record_lanes()
         while self.rows >= self._due:
             self._due = next(self._looks_due)
         return prediction
 
-    def _remember(self, batch: Batch, prediction: Any) -> None:
+    def _store_rows(self, batch: Batch, prediction: Any) -> None:
         lengths = np.diff(batch.indptr)
         self.nonzeros += batch.nonzeros
         if len(batch):
@@ -186,7 +188,7 @@ class Recorder:
         n = int(np.searchsorted(self._picks, self.rows))
         picked, stand = self._picks[:n] - first, self._stand[:n]
         self._picks, self._stand = self._picks[n:], self._stand[n:]
-        weights = batch.each_weight()[picked]
+        weights = batch.weights_or_ones()[picked]
         if not weights.all():  # rows of weight 0 are not learned, so they do not count
             picked, stand, weights = picked[weights > 0], stand[weights > 0], weights[weights > 0]
         if len(picked):
@@ -230,7 +232,7 @@ class Recorder:
             told.mean,
             told.variance if record.posterior else unknown,
             told.noise if record.posterior and record.task == "regression" else unknown,
-            np.empty((len(labels), 0)) if told.tails is None else told.tails,
+            np.empty((len(labels), 0)) if told.student_t_mixture is None else told.student_t_mixture,
             np.empty((len(labels), 0)),
             (labels > 0).astype(np.float64) if record.task == "binary" else labels,
         ]
@@ -239,8 +241,8 @@ class Recorder:
         """Store indices and values of the picked rows, concatenated, and where each row ends."""
         starts = batch.indptr[picked]
         lengths = batch.indptr[picked + 1] - starts
-        self._short.append(lengths <= LONGEST)
-        lengths = np.where(lengths <= LONGEST, lengths, 0)
+        self._short.append(lengths <= MAX_SAMPLED_FEATURES)
+        lengths = np.where(lengths <= MAX_SAMPLED_FEATURES, lengths, 0)
         ends = np.cumsum(lengths)
         places = np.arange(ends[-1]) + np.repeat(starts - ends + lengths, lengths)
         self._features.append((ends, batch.indices[places], batch.values[places]))
@@ -273,7 +275,7 @@ def _of_classes(told: ClassPrediction, labels: np.ndarray) -> list[np.ndarray]:
         split = split_classes(told.probability, told.mean, told.variances)
         mean, guess = best.mean, TopClass(label, best.probability, low, high, *split)
     nothing = np.empty((len(labels), 0))
-    return [told.chance_of(labels), mean, variance, unknown, nothing, np.stack(guess, axis=1), labels]
+    return [told.label_probability(labels), mean, variance, unknown, nothing, np.stack(guess, axis=1), labels]
 
 
 def _stretch_ends() -> Iterator[int]:

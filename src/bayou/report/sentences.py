@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayou.evaluate.later import in_words
+from bayou.evaluate.later import describe
 from bayou.outputs.features import FeatureStrengths, top_positive
-from bayou.report.facts import NAMED, UNNAMED, Run, RunFacts
+from bayou.report.facts import NAMED, UNNAMED, ReportedRun, RunFacts
 from bayou.report.recorder import Sample, TopClass
 
 # Weight in the mixture from which a bank counts as settled on a lane.
-SETTLED = 0.5
+DOMINANT_SHARE = 0.5
 # Numbers of columns or classes named, and of features of each class.
-LEADING, OF_EACH = 4, 3
+MAX_NAMED_COLUMNS, OF_EACH = 4, 3
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
@@ -36,7 +36,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     return [(what, text) for what, text in told if text]
 
 
-def comparison(runs: Sequence[Run]) -> str:
+def comparison(runs: Sequence[ReportedRun]) -> str:
     """Return a sentence that compares the losses of several runs, given in order, the best first."""
     told = [f"{run.name} {number(run.loss)}" for run in runs]
     return (
@@ -75,7 +75,7 @@ def _later(facts: RunFacts) -> str:
     if later is None or not later.differs:
         return ""
     return (
-        f"{in_words(later).capitalize()}. The first is for a model that goes on learning and is told every label at "
+        f"{describe(later).capitalize()}. The first is for a model that goes on learning and is told every label at "
         "once; go by the second if this one is trained and then used as it is."
     )
 
@@ -135,14 +135,14 @@ def _parts(facts: RunFacts) -> str:
     parts = sorted((part for part in facts.parts if part["weight"] > 0), key=lambda part: -part["weight"])
     if not parts:
         return ""
-    if parts[0]["weight"] >= SETTLED:
+    if parts[0]["weight"] >= DOMINANT_SHARE:
         weight = percent(parts[0]["weight"])
         text = (
             f"Of its lanes, the {facts.learner.name} settled on “{parts[0]['name']}”, which has {weight} of the weight."
         )
     else:
         first = [f"“{part['name']}” ({percent(part['weight'])})" for part in parts[:3]]
-        text = f"The {facts.learner.name} has not settled on one lane; the heaviest are {listed(first)}."
+        text = f"The {facts.learner.name} has not settled on one lane; the heaviest are {join_words(first)}."
     stacked = sum(part["share"] for part in facts.levels if part["name"].startswith("stacker"))
     if stacked:
         text += f" {percent(stacked)} of its final prediction comes from stacking the lanes, which also corrects them."
@@ -153,13 +153,15 @@ def _columns(facts: RunFacts) -> str:
     """Return which columns vary the score most, each with its strongest values."""
     if facts.is_multiclass or not facts.columns:  # each class has its own
         return ""
-    found, strengths = facts.columns[:LEADING], facts.strengths
+    found, strengths = facts.columns[:MAX_NAMED_COLUMNS], facts.strengths
     told = []
     for column in found:
         values = feature_values(strengths, column.top_features[:2])
         most = f"; most telling: {', '.join(values)}" if values else ""
         told.append(f"{shortened(column.name, 40)} ({number(column.spread)}{most})")
-    return f"From row to row these move the score the most, each by so much as a standard deviation: {listed(told)}."
+    return (
+        f"From row to row these move the score the most, each by so much as a standard deviation: {join_words(told)}."
+    )
 
 
 def _features(facts: RunFacts) -> str:
@@ -177,11 +179,11 @@ def _features(facts: RunFacts) -> str:
 
 def _features_of_classes(facts: RunFacts) -> str:
     told = []
-    for name, strengths in facts.class_strengths[:LEADING]:
+    for name, strengths in facts.class_strengths[:MAX_NAMED_COLUMNS]:
         top = top_positive(strengths.share * (strengths.mean > 0), OF_EACH)
         if len(top):
             names = [shortened(strengths.name(k, UNNAMED), 40) for k in top.tolist()]
-            told.append(f"{shortened(name, 40)} by {listed(names)}")
+            told.append(f"{shortened(name, 40)} by {join_words(names)}")
     return f"What speaks most for a class, against the average one: {'; '.join(told)}." if told else ""
 
 
@@ -204,22 +206,22 @@ def _uncertainty(facts: RunFacts) -> str:
 
 
 def _unsure(facts: RunFacts) -> str:
-    if not facts.has_posterior or not len(facts.unsure):
+    if not facts.has_posterior or not len(facts.most_uncertain):
         return ""
-    sample = facts.unsure
+    sample = facts.most_uncertain
     low, high = facts.interval(sample)
     told = [
-        f"{row_name(sample.line[k], sample.row[k])} ({said(facts, sample, k)}, but it may be "
-        f"{amount(facts, low[k])} to {amount(facts, high[k])})"
+        f"{row_name(sample.line[k], sample.row[k])} ({format_prediction(facts, sample, k)}, but it may be "
+        f"{format_value(facts, low[k])} to {format_value(facts, high[k])})"
         for k in range(min(3, len(sample)))
     ]
-    return f"Of the predictions that were kept, it was most unsure of {listed(told)}."
+    return f"Of the predictions that were kept, it was most unsure of {join_words(told)}."
 
 
-def said(facts: RunFacts, sample: Sample, k: int) -> str:
+def format_prediction(facts: RunFacts, sample: Sample, k: int) -> str:
     """Return a prediction in words: a probability as a percentage, with its class if multiclass, or a number."""
     if not facts.is_multiclass:
-        return amount(facts, sample.expected[k])
+        return format_value(facts, sample.expected[k])
     guess = TopClass.of(sample.guess)
     (name,) = facts.class_names([guess.label[k]])
     return f"{shortened(name, 30)} {percent(guess.probability[k])}"
@@ -233,7 +235,7 @@ def label(facts: RunFacts, sample: Sample, k: int) -> str:
     return number(sample.label[k]) if facts.is_regression else ("negative", "positive")[int(sample.label[k])]
 
 
-def amount(facts: RunFacts, expected: float) -> str:
+def format_value(facts: RunFacts, expected: float) -> str:
     """Return a probability as a percentage, or a number."""
     return number(expected) if facts.is_regression else percent(expected)
 
@@ -290,7 +292,7 @@ def count(n: int, what: str) -> str:
     return f"{n:,} {what}" + "s" * (n != 1)
 
 
-def listed(texts: list[str]) -> str:
+def join_words(texts: list[str]) -> str:
     """
     >>> listed(["a", "b", "c"])
     'a, b and c'

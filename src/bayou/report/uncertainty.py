@@ -33,14 +33,14 @@ _ROWS = 2048  # per chunk
 _DRAWS = 32  # for multiclass
 
 
-class Split(NamedTuple):
+class UncertaintySplit(NamedTuple):
     """Two parts of the uncertainty of each prediction, in nats."""
 
     aleatoric: np.ndarray
     epistemic: np.ndarray
 
 
-def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Split:
+def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> UncertaintySplit:
     """Split the uncertainty of predictions whose scores have these means and variances.
 
     >>> chance, ignorance = split(np.zeros(3), np.array([0.0, 1.0, 400.0]))
@@ -49,10 +49,10 @@ def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Spl
     """
     record = links.find(link)
     parts = [_split(mean[k : k + _ROWS], variance[k : k + _ROWS], record) for k in range(0, max(len(mean), 1), _ROWS)]
-    return Split(*np.concatenate(parts, axis=1))
+    return UncertaintySplit(*np.concatenate(parts, axis=1))
 
 
-def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarray | None) -> Split:
+def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarray | None) -> UncertaintySplit:
     """Split the uncertainty of multiclass predictions of shape (rows, classes); all aleatoric if variance is None.
 
     >>> coin, sure = np.array([[0.5, 0.5]]), np.zeros((1, 2))
@@ -62,7 +62,7 @@ def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarra
     """
     total = entr(probability).sum(axis=1)
     if variance is None:
-        return Split(total, np.zeros(len(total)))
+        return UncertaintySplit(total, np.zeros(len(total)))
     drawn_entropy, drawn_mean = np.zeros(len(total)), np.zeros(probability.shape)
     random = np.random.default_rng(0)
     for _ in range(_DRAWS):
@@ -71,7 +71,7 @@ def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarra
         drawn_mean += chance / _DRAWS
         drawn_entropy += entr(chance).sum(axis=1) / _DRAWS
     epistemic = np.clip(entr(drawn_mean).sum(axis=1) - drawn_entropy, 0.0, total)
-    return Split(total - epistemic, epistemic)
+    return UncertaintySplit(total - epistemic, epistemic)
 
 
 def _split(mean: np.ndarray, variance: np.ndarray, link: links.Link) -> np.ndarray:

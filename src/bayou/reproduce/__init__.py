@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import importlib
 
-from bayou.core.checks import did_you_mean
+from bayou.core.checks import suggest
 from bayou.core.errors import BadInput
 from bayou.reproduce import marginal_gaussian, olss, oslog, quadratic_l1
-from bayou.reproduce.experiment import Experiment, Findings, Options, TextTable
+from bayou.reproduce.experiment import Experiment, ExperimentOptions, Findings, TextTable
 
-__all__ = ["NAMES", "Experiment", "Findings", "Options", "TextTable", "experiments", "find"]
+__all__ = ["NAMES", "Experiment", "ExperimentOptions", "Findings", "TextTable", "experiments", "find"]
 
 # Module of every table and figure, by its name in the command.
 _MODULES = {
@@ -34,6 +34,6 @@ def experiments() -> list[Experiment]:
 def find(name: str) -> Experiment:
     """Return the table or figure called `name`; raise BadInput, which lists the names, if there is none."""
     if name not in _MODULES:
-        near = did_you_mean(name, NAMES)
+        near = suggest(name, NAMES)
         raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(NAMES)}.{near}")
     return importlib.import_module(_MODULES[name]).run

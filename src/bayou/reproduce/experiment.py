@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Options:
+class ExperimentOptions:
     """Options of a run of an experiment.
 
     Attributes:
@@ -96,7 +96,7 @@ class Experiment:
     paper: str
     what: str
     minutes: tuple[float, float]
-    run: Callable[[Options], Findings]
+    run: Callable[[ExperimentOptions], Findings]
     takes_data: bool = False
 
 
@@ -111,7 +111,7 @@ class Report:
 
     name: str
     minutes: tuple[float, float]
-    options: Options
+    options: ExperimentOptions
     tables: list[TextTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -163,7 +163,7 @@ def experiment(
     name = f"{paper.PREFIX}{last}"
 
     def record(fill: Callable[[Report], Any]) -> Experiment:
-        def run(options: Options) -> Findings:
+        def run(options: ExperimentOptions) -> Findings:
             report = Report(name, minutes, options)
             fill(report)
             return Findings(tuple(report.tables), tuple(report.notes), tuple(report.files))

@@ -27,10 +27,10 @@ for everything else.
 
 from bayou.rounds.driver import Driver, LoopDriver, learn_held_out
 from bayou.rounds.gain_tables import GAIN, SUM
-from bayou.rounds.gains import add, apply, discount, from_bytes, gain, learn_part, shardable_learners, to_bytes
+from bayou.rounds.gains import add, apply, discount, from_bytes, gain, learn_mergeable, shardable_learners, to_bytes
 from bayou.rounds.planning import (
-    BASE,
-    HELD_OUT,
+    BASE_FRACTION_MIN_MAX,
+    HOLDOUT_FRACTION_MIN_MAX,
     MIN_SHARD_ROWS,
     Amount,
     PlannedRound,
@@ -43,9 +43,9 @@ from bayou.rounds.planning import (
 from bayou.rounds.shard import Shard, learn_shard
 
 __all__ = [
-    "BASE",
+    "BASE_FRACTION_MIN_MAX",
     "GAIN",
-    "HELD_OUT",
+    "HOLDOUT_FRACTION_MIN_MAX",
     "MIN_SHARD_ROWS",
     "SUM",
     "Amount",
@@ -60,7 +60,7 @@ __all__ = [
     "from_bytes",
     "gain",
     "learn_held_out",
-    "learn_part",
+    "learn_mergeable",
     "learn_shard",
     "plan",
     "plan_passes",

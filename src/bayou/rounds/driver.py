@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bayou.core.batch import Batch
 from bayou.core.learner import Learner
-from bayou.rounds.gains import add, apply, discount, learn_part
+from bayou.rounds.gains import add, apply, discount, learn_mergeable
 from bayou.rounds.shard import learn_shard
 
 
@@ -61,7 +61,7 @@ class LoopDriver(Driver):
 
     def _learn_alone(self, rows: Sequence[Batch | Iterable[Batch]], weight: float) -> None:
         for batch in _batches(rows[0]):
-            learn_part(self.learner, batch, weight)
+            learn_mergeable(self.learner, batch, weight)
 
     def _sum_gains(self, rows: Sequence[Batch | Iterable[Batch]], shards: int, weight: float) -> pa.Table:
         return add(learn_shard(self.learner, _batches(part), weight, task) for task, part in enumerate(rows))
@@ -87,4 +87,4 @@ def learn_held_out(
     for batch in held:
         if on_told is not None:
             on_told(batch, learner.predict(batch).expected)
-        learn_part(learner, batch)
+        learn_mergeable(learner, batch)

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from bayou.core.batch import Batch
-from bayou.core.checks import whole_number
+from bayou.core.checks import check_int
 from bayou.core.children import safe_environment
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
@@ -68,7 +68,7 @@ def train(
     True
     """
     _check(learner)
-    passes = whole_number("passes", passes, 1)
+    passes = check_int("passes", passes, 1)
     # A fresh interpreter each: forking a process that has threads is not safe.
     with safe_environment(), ProcessPoolExecutor(len(files), mp_context=get_context("spawn")) as pool:
         for _ in range(passes):

@@ -14,8 +14,8 @@ import pyarrow as pa
 from bayou.core.errors import BadInput
 
 # Number of features in a block.
-BLOCK = 1 << 12
-APART = -1
+FEATURE_BLOCK_SIZE = 1 << 12
+GLOBAL_BLOCK = -1
 
 GAIN = pa.schema(
     [
@@ -61,8 +61,8 @@ def table_of(
 ) -> pa.Table:
     """Return a table with a row per block, after one for `apart` if not empty; `numbers` has values per feature."""
     first = len(apart) > 0
-    blocks = np.concatenate([[APART], blocks]) if first else blocks
-    edges = np.append(blocks, blocks[-1] + 1 if len(blocks) else 0) * BLOCK
+    blocks = np.concatenate([[GLOBAL_BLOCK], blocks]) if first else blocks
+    edges = np.append(blocks, blocks[-1] + 1 if len(blocks) else 0) * FEATURE_BLOCK_SIZE
     places, called = (np.searchsorted(some, np.maximum(edges, 0)) for some in (features, named))
 
     def lists(values: Any, ends: np.ndarray, name: str) -> pa.Array:
@@ -71,13 +71,13 @@ def table_of(
 
     columns: list[Any] = [_to_arrow(blocks.astype(np.int32))]
     columns += [] if tasks is None else [_to_arrow(tasks[: len(blocks)].astype(np.int32))]
-    columns.append(lists((features % BLOCK).astype(np.uint16), places, "places"))
+    columns.append(lists((features % FEATURE_BLOCK_SIZE).astype(np.uint16), places, "places"))
     for name, values in zip(schema.names[len(columns) :], numbers, strict=False):
         columns.append(lists(values.ravel(), places * (values.size // max(len(features), 1)), name))
     ends = np.full(len(blocks) + 1, len(apart))
     ends[0] = 0
     columns.append(lists(apart, ends, "apart"))
-    columns += [lists((named % BLOCK).astype(np.uint16), called, "named"), lists(names, called, "names")]
+    columns += [lists((named % FEATURE_BLOCK_SIZE).astype(np.uint16), called, "named"), lists(names, called, "names")]
     return pa.table(columns, schema=schema)
 
 
@@ -98,7 +98,7 @@ def flat(table: pa.Table, name: str) -> Any:
 def features_in(table: pa.Table, name: str) -> np.ndarray:
     """Return the feature indices of a column of places."""
     lengths = np.diff(to_numpy(table[name].combine_chunks().offsets))
-    return np.repeat(to_numpy(table["block"]).astype(np.int64) * BLOCK, lengths) + flat(table, name)
+    return np.repeat(to_numpy(table["block"]).astype(np.int64) * FEATURE_BLOCK_SIZE, lengths) + flat(table, name)
 
 
 def _to_arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:

@@ -12,27 +12,38 @@ import pyarrow as pa
 
 from bayou.core import registry
 from bayou.core.batch import Batch, check_is_batch
-from bayou.core.checks import positive_number, several, whole_number
+from bayou.core.checks import check_int, check_iterable, check_positive
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.core.sharding import Gain, ShardingLearner
 from bayou.core.spelling import option
 from bayou.core.storage import load
-from bayou.recipe.feature_names import Names, is_known
-from bayou.rounds.gain_tables import APART, BLOCK, GAIN, SUM, checked, features_in, flat, in_order, table_of, to_numpy
+from bayou.recipe.feature_names import FeatureNames, in_bitmap
+from bayou.rounds.gain_tables import (
+    FEATURE_BLOCK_SIZE,
+    GAIN,
+    GLOBAL_BLOCK,
+    SUM,
+    checked,
+    features_in,
+    flat,
+    in_order,
+    table_of,
+    to_numpy,
+)
 
 
-def learn_part(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
+def learn_mergeable(learner: Learner, batch: Batch, weight: float = 1.0) -> None:
     """Learn rows, each counted `weight` times; a bank learns only its lanes, as its combination is relearned later.
 
     >>> from bayou.learners import Bank
     >>> base = Bank(n_features=10)
-    >>> learn_part(base, Batch.from_rows([{0: 1.0}], labels=[1]))
+    >>> learn_mergeable(base, Batch.from_rows([{0: 1.0}], labels=[1]))
     >>> base.examples
     1
     """
     check_is_batch(batch)
-    check_shardable(learner).sharding.learn_part(batch, positive_number("weight", weight))
+    check_shardable(learner).sharding.learn_mergeable(batch, check_positive("weight", weight))
 
 
 def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
@@ -49,12 +60,12 @@ def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
     return gain_table(found, task, learner.extras.names, None if names is None else names.known)
 
 
-def gain_table(found: Gain, task: int, names: Names | None, base_names: np.ndarray | None) -> pa.Table:
-    """Return the gain of a shard as an Arrow table, with the names that its base lacks (`Names.known`)."""
-    task = whole_number("task", task, 0, 2**31 - 1)
-    named = _newly_named(names, base_names)
+def gain_table(found: Gain, task: int, names: FeatureNames | None, base_names: np.ndarray | None) -> pa.Table:
+    """Return the gain of a shard as an Arrow table, with the names that its base lacks (`FeatureNames.known`)."""
+    task = check_int("task", task, 0, 2**31 - 1)
+    named = _new_names(names, base_names)
     text = [] if names is None or not len(named) else names.bytes_of(named)
-    blocks = np.unique(np.concatenate([found.features, named]) // BLOCK)
+    blocks = np.unique(np.concatenate([found.features, named]) // FEATURE_BLOCK_SIZE)
     tasks = np.full(len(blocks) + 1, task)
     return table_of(GAIN, blocks, tasks, found.features, [found.numbers], found.apart, named, text)
 
@@ -70,7 +81,7 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
     >>> summed["met"].to_pylist()
     [[], [2]]
     """
-    given = several("gains", gains, "what shards have gained")
+    given = check_iterable("gains", gains, "what shards have gained")
     whole = pa.concat_tables([checked("gain", table, GAIN) for table in given] or [GAIN.empty_table()])
     tasks, blocks = to_numpy(whole["task"]), to_numpy(whole["block"])
     if len(np.unique(np.stack([tasks, blocks]), axis=1).T) != len(tasks):
@@ -90,7 +101,7 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
         for place, name in zip(features_in(one, "named").tolist(), flat(one, "names"), strict=True):
             names.setdefault(place, name)
     named = np.array(sorted(names), np.int64)
-    there = np.unique(blocks[blocks != APART])
+    there = np.unique(blocks[blocks != GLOBAL_BLOCK])
     return table_of(SUM, there, None, features, [met, sums], apart, named, [names[k] for k in named.tolist()])
 
 
@@ -104,7 +115,7 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     >>> base.examples, base.touched.tolist()
     (4, [0, 7])
     """
-    weight, learner = positive_number("weight", weight), check_shardable(base)
+    weight, learner = check_positive("weight", weight), check_shardable(base)
     table = checked("sum", summed, SUM)
     summed = in_order(table, np.arange(len(table)))
     apart = flat(summed, "apart")
@@ -125,7 +136,7 @@ def discount(learner: Learner, share: float) -> None:
     >>> bool(before < learner.variance[3] < 1.0)
     True
     """
-    check_shardable(learner).sharding.discount(positive_number("share", share, high=1.0))
+    check_shardable(learner).sharding.discount(check_positive("share", share, high=1.0))
 
 
 def to_bytes(learner: Learner) -> bytes:
@@ -181,9 +192,9 @@ def shardable_learners() -> str:
     return f"{', '.join(names)} and {last}"
 
 
-def _newly_named(names: Names | None, base: np.ndarray | None) -> np.ndarray:
-    """Return the features, ascending, that have a name here but not in the base (`Names.known` of its names)."""
+def _new_names(names: FeatureNames | None, base: np.ndarray | None) -> np.ndarray:
+    """Return the features, ascending, that have a name here but not in the base (`FeatureNames.known` of its names)."""
     if names is None:
         return np.empty(0, np.int64)
     own = np.sort(names.arrays()["indices"].astype(np.int64))
-    return own if base is None else own[~is_known(base, own)]
+    return own if base is None else own[~in_bitmap(base, own)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bayou.core.checks import positive_number, whole_number
+from bayou.core.checks import check_int, check_positive
 
 # With fewer rows, or with very long ones, a shard learns too little about each feature.
 MIN_SHARD_ROWS = 10_000
@@ -25,7 +25,7 @@ class Amount(NamedTuple):
 
 
 # Learned in sequence first; held out for the combination.
-BASE, HELD_OUT = Amount(0.01, 5_000, 100_000), Amount(0.02, 20_000, 100_000)
+BASE_FRACTION_MIN_MAX, HOLDOUT_FRACTION_MIN_MAX = Amount(0.01, 5_000, 100_000), Amount(0.02, 20_000, 100_000)
 
 
 class Round(NamedTuple):
@@ -61,9 +61,9 @@ def plan(
     >>> [(r.last - r.first, r.shards) for r in plan(1_000_000, shards=16)]
     [(10000, 1), (10000, 1), (20000, 2), (40000, 4), (80000, 8), (160000, 16), (320000, 16), (360000, 16)]
     """
-    rows, shards = whole_number("rows", rows, 1), whole_number("shards", shards, 1)
-    least, growth = whole_number("least", least, 1), positive_number("growth", growth)
-    learned = min(int(BASE.of(rows)) if base is None else whole_number("base", base, 1), rows)
+    rows, shards = check_int("rows", rows, 1), check_int("shards", shards, 1)
+    least, growth = check_int("least", least, 1), check_positive("growth", growth)
+    learned = min(int(BASE_FRACTION_MIN_MAX.of(rows)) if base is None else check_int("base", base, 1), rows)
     planned = [Round(0, learned, 1)]
     while learned < rows:
         stop = int(round_stop(learned, int(growth * learned), rows))

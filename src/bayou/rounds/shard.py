@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from bayou.core.batch import Batch, labelled
-from bayou.core.checks import positive_number
+from bayou.core.batch import Batch, require_labels
+from bayou.core.checks import check_positive
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.rounds.gains import apply, check_shardable, gain_table, learn_part
+from bayou.rounds.gains import apply, check_shardable, gain_table, learn_mergeable
 
 
 class Shard:
@@ -55,10 +55,10 @@ class Shard:
         """Learn some rows, each counted `weight` times."""
         self._part.check(batch, learn=False)
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
-        features = _newly_met(batch.indices if learned is True else batch.indices[learned], self._met)
+        features = _first_seen(batch.indices if learned is True else batch.indices[learned], self._met)
         before = self._part.sharding.rows_at(features)
         try:
-            learn_part(self._part, batch, weight)
+            learn_mergeable(self._part, batch, weight)
         except BadInput:
             self._met[features] = False
             raise
@@ -82,7 +82,7 @@ class Shard:
 
 
 @kernel
-def _newly_met(features, met):
+def _first_seen(features, met):
     """Return the features that are seen for the first time, once each, and mark them in `met`."""
     found, n = empty(features.size, np.int64), 0
     for feature in features:
@@ -102,7 +102,7 @@ def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: in
     >>> gain_.num_rows, base.examples  # a block and what is apart; the base is as it was
     (2, 0)
     """
-    weight, shard = positive_number("weight", weight), Shard(copy.copy(check_shardable(base)))
-    for batch in labelled(batches):
+    weight, shard = check_positive("weight", weight), Shard(copy.copy(check_shardable(base)))
+    for batch in require_labels(batches):
         shard.learn(batch, weight)
     return shard.gain(task)

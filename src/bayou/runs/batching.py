@@ -9,13 +9,13 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.core.learner import AT_ONCE
+from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.learners.ensembles.delayed import block_size
 from bayou.runs.warmup import TRIED_ROWS
 from bayou.sources import Source
 
 # Number of rejected rows that are described.
-DESCRIBED = 5
+MAX_DESCRIBED_ROWS = 5
 # A batch ends when it has this many feature values, which bounds the memory for very long rows.
 MAX_BATCH_NONZEROS = 1 << 22
 # Size of a batch at the start of a stream, large enough to be worth its calls.
@@ -27,12 +27,12 @@ def first_rows(source: Source) -> Batch:
     return source.peek()[:TRIED_ROWS]
 
 
-def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
+def evenly_spaced_mask(first: int, n: int, share: float) -> np.ndarray:
     """Return a mask of the rows `first` to `first + n - 1` of a stream that belong to an evenly spread share.
 
     The rows do not depend on how the stream is cut into batches.
 
-    >>> spread_evenly(0, 8, 0.25)
+    >>> evenly_spaced_mask(0, 8, 0.25)
     array([False, False, False,  True, False, False, False,  True])
     """
     numbers = np.arange(first, first + n)
@@ -40,7 +40,7 @@ def spread_evenly(first: int, n: int, share: float) -> np.ndarray:
     return found
 
 
-def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:
+def bisect_rejected(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:
     """Yield (first row, chunk, result or error) of `attempt`, bisecting a batch until rejected rows are alone.
 
     A chunk is halved while `attempt` raises or returns BadInput; a single rejected row is yielded with its error.
@@ -52,8 +52,8 @@ def halved(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Ite
         answer = error
     if isinstance(answer, BadInput) and len(batch) > 1:
         half = len(batch) // 2
-        yield from halved(batch[:half], attempt, first)
-        yield from halved(batch[half:], attempt, first + half)
+        yield from bisect_rejected(batch[:half], attempt, first)
+        yield from bisect_rejected(batch[half:], attempt, first + half)
     else:
         yield first, batch, answer
 
@@ -65,7 +65,7 @@ def block_sizes(learned: int) -> int:
     (250, 7235)
     """
     rows = block_size(learned)
-    while rows < max(4 * learned, MIN_BATCH_ROWS) and rows + block_size(learned + rows) <= AT_ONCE:
+    while rows < max(4 * learned, MIN_BATCH_ROWS) and rows + block_size(learned + rows) <= LEARN_CHUNK_ROWS:
         rows += block_size(learned + rows)
     return rows
 
@@ -95,7 +95,7 @@ def rebatch(
             if not waiting:
                 rows = values = counted = 0
                 size = blocks(learned())
-            part = batch[start : start + AT_ONCE - rows]
+            part = batch[start : start + LEARN_CHUNK_ROWS - rows]
             counts = None if part.weights is None else np.cumsum(part.weights.astype(dtype) != 0)
             end = size - counted if counts is None else int(np.searchsorted(counts, size - counted)) + 1
             end = min(end, int(np.searchsorted(part.indptr[1:], MAX_BATCH_NONZEROS - values)) + 1)
@@ -103,7 +103,7 @@ def rebatch(
             waiting.append(part)
             start, rows, values = start + len(part), rows + len(part), values + part.nonzeros
             counted += len(part) if counts is None else int(counts[len(part) - 1])
-            if counted == size or rows == AT_ONCE or values >= MAX_BATCH_NONZEROS:
+            if counted == size or rows == LEARN_CHUNK_ROWS or values >= MAX_BATCH_NONZEROS:
                 yield waiting[0] if len(waiting) == 1 else Batch.concatenate(waiting)
                 waiting = []
     if waiting:
@@ -118,7 +118,7 @@ def behind(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
         rows = max(rows - len(batch), 0)
 
 
-class Refused:
+class RejectedRows:
     """Handling of rows that a learner rejects: skipped and counted, or raised, as the source treats bad lines.
 
     Attributes:
@@ -133,25 +133,25 @@ class Refused:
         self.sentences: list[str] = []
 
     def accepted(self, batch: Batch, attempt: Callable[[Batch], Any]) -> Iterator[tuple[int, Batch, Any]]:
-        """Yield (first row, chunk, result) of `attempt` as `halved` does, without the rejected rows."""
-        for first, part, answer in halved(batch, attempt):
+        """Yield (first row, chunk, result) of `attempt` as `bisect_rejected` does, without the rejected rows."""
+        for first, part, answer in bisect_rejected(batch, attempt):
             if isinstance(answer, BadInput):
                 self.refuse(part, str(answer))
             else:
                 yield first, part, answer
 
     def refuse(self, row: Batch, why: str) -> None:
-        sentence = why if row.positions is None else f"line {row.positions[0] + self._source.uncounted}: {why}"
+        sentence = why if row.positions is None else f"line {row.positions[0] + self._source.lines_before_block}: {why}"
         if not self._skips:
             raise BadInput(sentence)
         self.count += 1
-        if len(self.sentences) < DESCRIBED:
+        if len(self.sentences) < MAX_DESCRIBED_ROWS:
             self.sentences.append(sentence)
 
-    def hear(self, count: int, sentences: list[str]) -> None:
+    def add_counts(self, count: int, sentences: list[str]) -> None:
         """Add the rows that another process rejected."""
         self.count += count
-        self.sentences = [*self.sentences, *sentences][:DESCRIBED]
+        self.sentences = [*self.sentences, *sentences][:MAX_DESCRIBED_ROWS]
 
     @property
     def kinds(self) -> list[tuple[int, str]]:

@@ -20,19 +20,19 @@ import numpy as np
 from bayou import sources
 from bayou.core import registry
 from bayou.core.batch import Batch
-from bayou.core.checks import whole_number
+from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
-from bayou.evaluate.later import Ahead
+from bayou.evaluate.later import LaterEvaluator
 from bayou.evaluate.meters import meter_for
-from bayou.evaluate.progressive import Delayed, predict_then_learn
+from bayou.evaluate.progressive import DelayedLabels, predict_then_learn
 from bayou.learners.ensembles.delayed import block_size
 from bayou.runs import memory
-from bayou.runs.batching import Refused, first_rows, halved, rebatch
-from bayou.runs.data_warnings import Remarks
+from bayou.runs.batching import RejectedRows, bisect_rejected, first_rows, rebatch
+from bayou.runs.data_warnings import DataWarnings
 from bayou.runs.interrupts import interruptible
-from bayou.runs.learner_specs import COMPARED, Chosen, choose, task_of
+from bayou.runs.learner_specs import COMPARED, LearnerSpec, choose, task_of
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.output_paths import check_outputs, check_report
 
@@ -45,13 +45,13 @@ class Entrant:
     """A learner that takes part in a comparison, with its scores."""
 
     spec: str  # as the caller wrote it, "marginal:prior_variance=.1"
-    chosen: Chosen  # the learner for the task, and its explicit parameters
+    chosen: LearnerSpec  # the learner for the task, and its explicit parameters
     learner: Learner
     meter: Any = None
     seconds: float = 0.0  # time spent learning and predicting, without the other entrants
     recorder: Recorder | None = None  # for a report
-    ahead: Ahead = field(default_factory=Ahead)  # its expected loss on later rows
-    late: Delayed | None = None  # if labels are delayed
+    ahead: LaterEvaluator = field(default_factory=LaterEvaluator)  # its expected loss on later rows
+    late: DelayedLabels | None = None  # if labels are delayed
 
     @property
     def dtype(self) -> str:
@@ -70,7 +70,7 @@ class Entrant:
             told = predict_then_learn(self.recorder or self.late or self.learner, block)
             self.seconds += time.thread_time() - start
             told.score(self.meter)
-            self.ahead.add(block, kept, later, told.said)
+            self.ahead.add(block, kept, later, told.prediction)
 
     @property
     def learned(self) -> int:
@@ -80,8 +80,8 @@ class Entrant:
     def begin(self, delay: int) -> None:
         """Reset the scores and start the run; with `delay`, labels arrive that many examples late."""
         task = self.learner.record.task
-        self.meter, self.ahead, self.seconds = meter_for(task), Ahead(task), 0.0
-        self.late = Delayed(self.learner, delay) if delay else None
+        self.meter, self.ahead, self.seconds = meter_for(task), LaterEvaluator(task), 0.0
+        self.late = DelayedLabels(self.learner, delay) if delay else None
 
     def finish(self) -> None:
         """Learn the examples that still wait for their labels."""
@@ -148,7 +148,7 @@ class Comparison:
         }
 
 
-class ComparingOptions(RunOptions, total=False):
+class ComparisonOptions(RunOptions, total=False):
     """Options of `compare` in addition to those of every run."""
 
     delay: int
@@ -160,7 +160,7 @@ def compare(
     learners: Sequence[str] | None = None,
     *,
     on_progress: Callable[[], Any] | None = None,
-    **options: Unpack[ComparingOptions],
+    **options: Unpack[ComparisonOptions],
 ) -> Comparison:
     """Train several learners on the data side by side; each predicts every example before it learns from it.
 
@@ -171,26 +171,26 @@ def compare(
         on_progress: called after each batch.
         options: delay, report, format, on_error, threads, on_note and the recipe options, as for `bayou.train`.
     """
-    comparing = Comparing(data, learners, **options)
+    comparing = ComparisonRun(data, learners, **options)
     comparison = comparing.run(on_progress)
     comparing.write_report(comparison)
     return comparison
 
 
-class Comparing:
+class ComparisonRun:
     """Comparison in two steps: the constructor checks the options and raises BadInput, `run` does the work."""
 
-    def __init__(self, data: Data, learners: Sequence[str] | None = None, **options: Unpack[ComparingOptions]) -> None:
+    def __init__(self, data: Data, learners: Sequence[str] | None = None, **options: Unpack[ComparisonOptions]) -> None:
         given = options_of(options, delay=0, report=None)
-        self._delay = whole_number("delay", given.own.delay, 0)
+        self._delay = check_int("delay", given.own.delay, 0)
         self._say, report = given.note, given.own.report
         data = sources.parts_or_paths(data)
         check_report(report)
         check_outputs({option("report"): report}, data)
-        specs = [] if learners is None else [Spec.of(spec) for spec in learners]
+        specs = [] if learners is None else [EntrantSpec.of(spec) for spec in learners]
         self.source = sources.open(data, recipe={"task": _task_of(specs)} | given.recipe, **given.opening)
-        task = self.source.settle().task
-        specs = specs or [Spec.of(name) for name in COMPARED[task]]
+        task = self.source.fit_recipe().task
+        specs = specs or [EntrantSpec.of(name) for name in COMPARED[task]]
         self.entrants = [spec.entrant(task, self.source.n_classes) for spec in specs]
         made = [entrant.learner for entrant in self.entrants]
         self.source.read_as(widest(made), any(learner.wants_groups for learner in made))
@@ -213,7 +213,7 @@ class Comparing:
         rows = first_rows(self.source)
         nothing = np.zeros(len(rows))
         for entrant in self.entrants:
-            entrant.learner = entrant.chosen.make(n)
+            entrant.learner = entrant.chosen.build(n)
             entrant.begin(0)
             with suppress(BadInput):  # reported when these rows are learned
                 entrant.learn(rows.with_labels(rows.labels, nothing).astype(entrant.dtype))
@@ -221,8 +221,8 @@ class Comparing:
 
     def run(self, on_progress: Callable[[], Any] | None = None) -> Comparison:
         """Train all learners in parallel, batch by batch, so that only one batch is in memory at a time."""
-        source, entrants, refused = self.source, self.entrants, Refused(self.source)
-        remarks = Remarks(source)
+        source, entrants, refused = self.source, self.entrants, RejectedRows(self.source)
+        remarks = DataWarnings(source)
         start = time.perf_counter()
         n_threads = min(len(entrants), sources.spare_cores() + 1)
         with interruptible(source) as interrupt, ThreadPoolExecutor(n_threads) as pool:
@@ -259,15 +259,15 @@ class Comparing:
         from bayou import report
 
         runs = [
-            report.Run(entrant.recorder, entrant.meter.result(), seconds=entrant.seconds, spec=entrant.spec)
+            report.ReportedRun(entrant.recorder, entrant.meter.result(), seconds=entrant.seconds, spec=entrant.spec)
             for entrant in comparison.entrants
             if entrant.recorder is not None
         ]
-        report.write(self._report, runs, report.Data.of(self.source, self._files, comparison))
+        report.write(self._report, runs, report.DataFacts.of(self.source, self._files, comparison))
         self._say(Note(f"the report is in {self._report}"))
 
 
-class Spec(NamedTuple):
+class EntrantSpec(NamedTuple):
     """A learner as the caller specified it: its record and settings."""
 
     text: str
@@ -275,7 +275,7 @@ class Spec(NamedTuple):
     settings: list[str]
 
     @classmethod
-    def of(cls, text: str) -> Spec:
+    def of(cls, text: str) -> EntrantSpec:
         name, _, rest = text.strip().partition(":")
         # A value may contain commas, as in temper=.3,.1; a new parameter starts where a name and = follow.
         parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]
@@ -285,12 +285,12 @@ class Spec(NamedTuple):
         """Return an entrant whose learner has a single weight for now. Raise BadInput if the spec is invalid."""
         try:
             chosen = choose(self.record.name, self.settings, task, classes)
-            return Entrant(self.text, chosen, chosen.make(1))
+            return Entrant(self.text, chosen, chosen.build(1))
         except ValueError as error:
             raise BadInput(f"{option('learners', self.text)}: {error}") from None
 
 
-def _task_of(specs: Sequence[Spec]) -> str:
+def _task_of(specs: Sequence[EntrantSpec]) -> str:
     """Return the common task of the specs, "auto" if the labels decide it. Raise BadInput for an invalid spec."""
     texts = [spec.text for spec in specs]
     for text in sorted(texts):
@@ -308,11 +308,11 @@ def widest(learners: Sequence[Learner]) -> str:
     return max(str(learner.parameters["dtype"]) for learner in learners)  # as strings, "float64" > "float32"
 
 
-def _accepted(batch: Batch, entrants: Sequence[Entrant], refused: Refused) -> Iterator[Batch]:
+def _accepted(batch: Batch, entrants: Sequence[Entrant], refused: RejectedRows) -> Iterator[Batch]:
     """Yield the batch in chunks without the rows that any learner rejects."""
     wrong: dict[int, str] = {}
     for entrant in entrants:
-        for row, _, answer in halved(batch, entrant.learner.check):
+        for row, _, answer in bisect_rejected(batch, entrant.learner.check):
             if isinstance(answer, BadInput):
                 wrong.setdefault(row, f"{entrant.spec}: {answer}")
     start = 0

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from bayou.core import registry
 from bayou.recipe import crosses
-from bayou.recipe.groups import crossed_in
+from bayou.recipe.groups import crossed_groups
 from bayou.recipe.recipe import Recipe
-from bayou.runs.learner_specs import Chosen
+from bayou.runs.learner_specs import LearnerSpec
 from bayou.sources import Source
 
 
-def leave_pairs(chosen: Chosen, source: Source) -> Chosen:
+def leave_pairs(chosen: LearnerSpec, source: Source) -> LearnerSpec:
     """Return `chosen` with the recipe's pairs as parameters if it is a bank; other learners get pairs as features."""
     if chosen.record.name != registry.DEFAULT:
         return chosen
@@ -20,11 +20,11 @@ def leave_pairs(chosen: Chosen, source: Source) -> Chosen:
     pairs = chosen.parameters.get("pairs") or ("crosses" if source.recipe.pairs else None)
     if pairs is None:
         return chosen
-    cross = chosen.parameters.get("cross", crossed_in(source.recipe))
+    cross = chosen.parameters.get("cross", crossed_groups(source.recipe))
     return chosen._replace(parameters={**chosen.parameters, "pairs": pairs, "cross": cross})
 
 
-def crosses_in_words(recipe: Recipe, chosen: Chosen) -> Iterator[str]:
+def crosses_in_words(recipe: Recipe, chosen: LearnerSpec) -> Iterator[str]:
     """Yield notes on what crosses and pair lanes add to a row."""
     if crossed := crosses.in_words(recipe):
         yield crossed

@@ -23,13 +23,13 @@ PERFECT, EXAMPLES = 0.999, 100
 _AFTER = re.compile(r"(?==|<|>=| in \[| is there| hour=| weekday=| month=| workday hour=| weekend hour=)")
 
 
-class Remarks:
+class DataWarnings:
     """Collector of remarks: `look` at the batches of a run, then get the remarks from `after`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._rows: list[Batch] = []
-        two = source.settle().task == "binary"
+        two = source.fit_recipe().task == "binary"
         self._missing = ROWS if two else 0
         self._telling: list[str] = []
         self._any = False
@@ -69,7 +69,7 @@ class Remarks:
             )
         elif auc is not None and auc >= PERFECT and meter.examples >= EXAMPLES:
             said.append(f"an AUC of {auc:.5f} is rarely honest: a feature may hold what is only known with the label")
-        if self._order is not None and (pattern := self._order.remark()):
+        if self._order is not None and (pattern := self._order.warning()):
             said.append(pattern)
         return said
 

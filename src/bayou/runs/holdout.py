@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import as_number, shown
+from bayou.core.checks import as_number, shortened_repr
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.evaluate.meters import meter_for
-from bayou.runs.batching import Refused, spread_evenly
+from bayou.runs.batching import RejectedRows, evenly_spaced_mask
 from bayou.sources import Source
 
 MOST_VALUES = 1 << 24
 
 
 @dataclass(frozen=True)
-class Holdout:
+class HoldoutSpec:
     """Specification of the held-out examples.
 
     >>> Holdout.of("random:.1"), str(Holdout.of(0.1)), bool(Holdout.of(None))
@@ -38,7 +38,7 @@ class Holdout:
     last: bool = True  # the last examples; else spread evenly
 
     @classmethod
-    def of(cls, given: float | str | None) -> Holdout:
+    def of(cls, given: float | str | None) -> HoldoutSpec:
         """Parse the `holdout` option of a run: 0.1, or "random:0.1"."""
         text = given.strip() if isinstance(given, str) else ""
         spread = text.startswith("random:")
@@ -47,7 +47,7 @@ class Holdout:
         except ValueError:
             share = -1.0
         if not 0.0 <= share <= 0.9:
-            told = given if isinstance(given, str | int | float) else shown(given)
+            told = given if isinstance(given, str | int | float) else shortened_repr(given)
             raise BadInput(
                 f"{option('holdout', told)}: it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
@@ -62,42 +62,42 @@ class Holdout:
 
     def check(self, source: Source) -> None:
         """Raise BadInput if the last rows are to be held out of data of unknown length."""
-        if self and self.last and source.span is None:
+        if self and self.last and source.progress_span is None:
             raise BadInput(
                 f"{option('holdout', self.share)} is about the last rows, and the number of rows of a pipe or an "
                 f"iterator is unknown; read a file or a table, or use {option('holdout', f'random:{self.share:g}')}."
             )
 
-    def of_batch(self, first: int, batch: Batch, span: tuple[float, float] | None) -> np.ndarray:
+    def mask(self, first: int, batch: Batch, span: tuple[float, float] | None) -> np.ndarray:
         """Return a mask of the held-out rows of a batch.
 
         `first` is the number of its first row in the data, `span` the fraction of the data where it begins and ends.
         """
         if not self.last or span is None:
-            return spread_evenly(first, len(batch), self.share)
+            return evenly_spaced_mask(first, len(batch), self.share)
         begin, end = span
         return begin + (end - begin) * (np.arange(len(batch)) + 0.5) / max(len(batch), 1) > 1.0 - self.share
 
 
 @dataclass
-class HeldOut:
+class HoldoutRows:
     """Held-out examples, collected during a pass.
 
     Attributes:
         seen: number of held-out examples; rows: number of rows read in this pass, held out or not.
     """
 
-    which: Holdout
+    which: HoldoutSpec
     seen: int = 0
     rows: int = 0
     _kept: list[Batch] = field(default_factory=list)
     _step: int = 1
 
-    def others(self, source: Source, keep: bool) -> Iterator[Batch]:
+    def training_batches(self, source: Source, keep: bool) -> Iterator[Batch]:
         """Yield the batches of the source without the held-out rows; if `keep`, store those for `evaluate`."""
         self.rows = 0
         for batch in source:
-            held = self.which.of_batch(self.rows, batch, source.span)
+            held = self.which.mask(self.rows, batch, source.progress_span)
             self.rows += len(batch)
             if not held.any():
                 yield batch
@@ -115,12 +115,12 @@ class HeldOut:
             self._kept = _thinned(self._kept)
             self._step *= 2
 
-    def evaluate(self, learner: Learner, refused: Refused) -> Any:
+    def evaluate(self, learner: Learner, refused: RejectedRows) -> Any:
         """Return the evaluation of the frozen learner on the held-out examples, None if there are none."""
         meter = meter_for(learner.record.task)
 
         def predict(rows: Batch) -> Any:
-            return learner.predict(rows, "later").of_data_as_learned()
+            return learner.predict(rows, "later").without_sampling_correction()
 
         for batch in self._kept:
             for _, part, predicted in refused.accepted(batch, predict):

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bayou.core.checks import one_of
+from bayou.core.checks import check_choice
 from bayou.core.errors import BadInput
 from bayou.runs.options import Data
-from bayou.sources.formats.arrow.chunks import Chunks, is_table, parts_or_paths
+from bayou.sources.formats.arrow.chunks import TableChunks, is_table, parts_or_paths
 from bayou.sources.formats.registry import FORMATS, RECORDS, detect, find
-from bayou.sources.reading.blocks import Files
+from bayou.sources.reading.blocks import BlockReader
 from bayou.sources.reading.open_files import expand
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Kept(Protocol):
+class KeptColumns(Protocol):
     """Columns of the data that were kept for the output."""
 
     def rows(self, positions: np.ndarray) -> pa.Table:
@@ -34,12 +34,12 @@ class _OfChunks:
         return self._chunks.kept(positions - 1)  # positions count from 1
 
 
-def with_columns_kept(data: Data, keep: list[str], format: str) -> tuple[Data, Kept]:
+def with_columns_kept(data: Data, keep: list[str], format: str) -> tuple[Data, KeptColumns]:
     """Return the data to read, and the columns that are kept while they are read."""
     data = [data] if is_table(data) else data if isinstance(data, str | os.PathLike) else parts_or_paths(data)
-    if not isinstance(data, Chunks):
+    if not isinstance(data, TableChunks):
         tables = isinstance(data, list) and data and is_table(data[0])
-        data = Chunks(data if tables else _files(data, format))
+        data = TableChunks(data if tables else _files(data, format))
     data.keep = keep
     return data, _OfChunks(data)
 
@@ -47,8 +47,8 @@ def with_columns_kept(data: Data, keep: list[str], format: str) -> tuple[Data, K
 def _files(data: Data, format: str) -> Any:
     """Return the record batches of files, with all their columns. Raise BadInput if the format has none."""
     names = expand(data)
-    one_of("format", format, dict.fromkeys(FORMATS))
-    found = detect(names[0], Files(names).head()) if format == "auto" else find(format)
+    check_choice("format", format, dict.fromkeys(FORMATS))
+    found = detect(names[0], BlockReader(names).head()) if format == "auto" else find(format)
     if found.record_batches is not None:
         return found.open_record_batches(names)
     *titles, last = (record.title for record in RECORDS if record.record_batches is not None)

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.core import registry
-from bayou.core.checks import one_of
+from bayou.core.checks import check_choice
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
 from bayou.core.spelling import option, setting
 from bayou.core.storage import load
 from bayou.recipe.recipe import TASKS
-from bayou.runs.learner_specs import Chosen, choose, settings_of, task_of
+from bayou.runs.learner_specs import LearnerSpec, choose, settings_of, task_of
 
 Model = str | os.PathLike[str] | Learner
 
 
 @dataclass(frozen=True)
-class Start:
+class LearnerChoice:
     """Specification of a run's learner, without what the data decide: its task and number of weights.
 
     Attributes:
@@ -36,19 +36,19 @@ class Start:
     resumed: bool
 
     @property
-    def guess(self) -> registry.Record:
+    def assumed_record(self) -> registry.Record:
         """Record of the learner, assuming a binary task."""
         if self.old is not None:
             return self.old.record
         return registry.find(registry.DEFAULT if self.name is None else self.name)
 
-    def chosen(self, task: str, classes: int = 0) -> Chosen:
+    def spec_for(self, task: str, classes: int = 0) -> LearnerSpec:
         """Return the learner for a task; `classes` is the number of classes seen so far."""
         if self.old is None:
             return choose(self.name, self.settings, task, classes)
         own = settings_of(self.old.record, self.settings)
         old = {name: value for name, value in self.old.parameters.items() if name != "n_features"}
-        return Chosen(self.old.record, old | own)
+        return LearnerSpec(self.old.record, old | own)
 
 
 def start_from(
@@ -57,21 +57,21 @@ def start_from(
     resume: Model | None,
     like: Model | None,
     recipe: dict[str, Any],
-) -> Start:
+) -> LearnerChoice:
     """Return the start that these options specify. Raise BadInput or BadModel for contradictory options."""
-    one_of("task", recipe.get("task", "auto"), TASKS)
+    check_choice("task", recipe.get("task", "auto"), TASKS)
     given = like if resume is None else resume
     old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
-    start = Start(name, settings, old, resume is not None)
+    start = LearnerChoice(name, settings, old, resume is not None)
     if old is not None:
         _refuse_other(old, "the model" if isinstance(given, Learner) else str(given), name, recipe)
         if resume is not None:
-            _refuse_changes(old, start.chosen("auto").parameters)
+            _refuse_changes(old, start.spec_for("auto").parameters)
     else:
-        _settle_task(start.guess, recipe)
-        if recipe.get("task", "auto") != "auto" or start.guess.name != registry.DEFAULT:
+        _settle_task(start.assumed_record, recipe)
+        if recipe.get("task", "auto") != "auto" or start.assumed_record.name != registry.DEFAULT:
             # Invalid parameters are reported now, before the data decide the task.
-            start.chosen(recipe.get("task", "auto")).make(1)
+            start.spec_for(recipe.get("task", "auto")).build(1)
     return start
 
 
@@ -111,8 +111,8 @@ def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str,
             )
 
 
-def _refuse_changes(old: Learner, chosen: dict[str, Any]) -> None:
-    for name, value in chosen.items():
+def _refuse_changes(old: Learner, spec_for: dict[str, Any]) -> None:
+    for name, value in spec_for.items():
         if value != old.parameters[name]:
             raise BadInput(
                 f"{setting(name, value)} was given, but the resumed model has {old.parameters[name]} and keeps it; "

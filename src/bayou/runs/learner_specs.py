@@ -15,9 +15,9 @@ from bayou.runs import settings as parameters
 SEVERAL = "classes"
 # Learners of a comparison that names none, by task.
 COMPARED = {
-    "binary": registry.COMPARED,
-    "multiclass": registry.COMPARED,
-    "regression": registry.COMPARED_OF_NUMBERS,
+    "binary": registry.DEFAULT_COMPARED,
+    "multiclass": registry.DEFAULT_COMPARED,
+    "regression": registry.DEFAULT_COMPARED_REGRESSION,
 }
 # With more classes than this, banks are light: their own predictions are stacked instead of those of their lanes.
 LIGHT = 64
@@ -25,13 +25,13 @@ LIGHT = 64
 _OF_CLASSES = ("max_classes", "light")
 
 
-class Chosen(NamedTuple):
+class LearnerSpec(NamedTuple):
     """A learner for a task, without its number of weights."""
 
     record: registry.Record
     parameters: dict[str, Any]
 
-    def make(self, n_features: int) -> Learner:
+    def build(self, n_features: int) -> Learner:
         learner: Learner = self.record.load()(n_features=n_features, **self.parameters)
         return learner
 
@@ -41,7 +41,7 @@ def task_of(record: registry.Record) -> str:
     return "auto" if record.task == "binary" else record.task
 
 
-def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: str, classes: int = 0) -> Chosen:
+def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: str, classes: int = 0) -> LearnerSpec:
     """Return the named learner (None: the default) for a task; `classes` is the number of classes seen so far.
 
     >>> choose("bank", {}, "regression").record.name, choose("marginal", {}, "multiclass").parameters
@@ -49,11 +49,11 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
     """
     asked = registry.find(registry.DEFAULT if name is None else name)
     if task == "regression" and asked.name == registry.DEFAULT:
-        asked = registry.find(registry.OF_NUMBERS)
+        asked = registry.find(registry.DEFAULT_REGRESSION)
     if (asked.task == "regression") != (task == "regression"):
         raise BadInput(_misfit(asked, task))
     if task != "multiclass":
-        return Chosen(asked, settings_of(asked, settings))
+        return LearnerSpec(asked, settings_of(asked, settings))
     if asked.name == SEVERAL:
         chosen = settings_of(asked, settings)
     else:
@@ -61,7 +61,7 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
         chosen = {"learner": asked.name} | chosen
     if classes > LIGHT:
         chosen = {"light": True} | chosen
-    return Chosen(registry.find(SEVERAL), chosen)
+    return LearnerSpec(registry.find(SEVERAL), chosen)
 
 
 def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple, cast
 
 from bayou import rounds, sources
 from bayou.core.batch import Batch
-from bayou.core.checks import positive_number
+from bayou.core.checks import check_positive
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.core.storage import load
-from bayou.runs.batching import Refused
+from bayou.runs.batching import RejectedRows
 from bayou.runs.options import names_of
 from bayou.runs.resuming import marks_of
 
 Path = str | os.PathLike[str]
 # The most rows to relearn the combination from: more would not improve it.
-MOST_ROWS = rounds.HELD_OUT.high
+MOST_ROWS = rounds.HOLDOUT_FRACTION_MIN_MAX.high
 
 
 class Merged(NamedTuple):
@@ -68,7 +68,7 @@ def merge_learners(
     if weight is not None:
         if base is None:
             raise BadInput(f"{option('weight')} is for shards of one base; name it with {option('base')}.")
-        return _recombined([_in_shards(parts, base, positive_number("weight", weight))], held)
+        return _recombined([_in_shards(parts, base, check_positive("weight", weight))], held)
     merged = [parts[0].merge(parts[1:], base)]
     if held is not None and base is not None:
         # Whether the models' gains add up or duplicate one another is unknown; the held-out rows decide.
@@ -88,7 +88,7 @@ def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learne
 def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:
     """Raise BadInput if the model's records say that it has learned one of these files."""
     for now in marks_of(names_of(sources.parts_or_paths(data))):
-        if any(was.size == now.size and was.begins(now.path) for was in learner.extras.finished if was.size):
+        if any(was.size == now.size and was.is_prefix_of(now.path) for was in learner.extras.finished if was.size):
             raise BadInput(
                 f"{option('recombine', now.path)}: {path} has learned these rows, and a combination that is learned "
                 "from them trusts what remembers them best; give rows that none of the models has learned."
@@ -102,7 +102,7 @@ def _rows(learner: Learner, data: Any) -> list[Batch]:
         )
     source = sources.open(data, extras=Extras.of(learner), on_error="skip", groups=learner.wants_groups)
     source.label_for(learner)
-    refused, held = Refused(source), list[Batch]()
+    refused, held = RejectedRows(source), list[Batch]()
     for batch in source:
         held += [part for _, part, _ in refused.accepted(batch, learner.check)]
         while sum(map(len, held[1:])) >= MOST_ROWS:

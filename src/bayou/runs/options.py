@@ -151,7 +151,7 @@ class RunOptions(RecipeOptions, total=False):
 _DEFAULTS: dict[str, Any] = {"format": "auto", "on_error": "skip", "threads": None, "on_note": None}
 
 
-class Given(NamedTuple):
+class ParsedOptions(NamedTuple):
     """Parsed options of a run: its own by name, those for opening the data, and those of the recipe."""
 
     own: Any
@@ -160,20 +160,20 @@ class Given(NamedTuple):
     note: Callable[[Note], Any]
 
 
-def options_of(given: Mapping[str, Any], **own: Any) -> Given:
+def options_of(given: Mapping[str, Any], **own: Any) -> ParsedOptions:
     """Parse the options of a run; `own` has the names and defaults of those that only this run has."""
-    from bayou.core.checks import did_you_mean, function  # imports NumPy, which `bayou --help` avoids
+    from bayou.core.checks import check_callable, suggest  # imports NumPy, which `bayou --help` avoids
 
     known = [*own, *_DEFAULTS, *RecipeOptions.__annotations__]
     for name in given:
         if name not in known:
-            raise BadInput(f"there is no option {name!r}; there are: {', '.join(known)}.{did_you_mean(name, known)}")
+            raise BadInput(f"there is no option {name!r}; there are: {', '.join(known)}.{suggest(name, known)}")
     opening = {**_DEFAULTS, **{name: value for name, value in given.items() if name in _DEFAULTS}}
-    note = function("on_note", opening.pop("on_note")) or (lambda note: None)
+    note = check_callable("on_note", opening.pop("on_note")) or (lambda note: None)
     recipe = {
         name: value for name, value in given.items() if name in RecipeOptions.__annotations__ and value is not None
     }
-    return Given(SimpleNamespace(**own | {n: v for n, v in given.items() if n in own}), opening, recipe, note)
+    return ParsedOptions(SimpleNamespace(**own | {n: v for n, v in given.items() if n in own}), opening, recipe, note)
 
 
 def names_of(data: Data) -> list[str]:

@@ -61,7 +61,7 @@ def _identity(name: str, standard: int) -> Hashable:
 
 def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
     """Raise BadInput if no file can be written to this path."""
-    if path is None or checks.path(name, path) == "-":
+    if path is None or checks.check_path(name, path) == "-":
         return
     here = Path(os.path.realpath(path))  # the file a link points to
     if os.path.isdir(here):
@@ -84,5 +84,5 @@ def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
 
 def check_report(path: str | os.PathLike[str] | None) -> None:
     """Raise BadInput unless a report's name ends in .html or .htm: any other name is more likely a data file."""
-    if path is not None and Path(checks.path(option("report"), path)).suffix.lower() not in (".html", ".htm"):
+    if path is not None and Path(checks.check_path(option("report"), path)).suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{option('report')} is {path}; its name must end in .html.")

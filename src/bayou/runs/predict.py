@@ -17,20 +17,28 @@ import numpy as np
 
 from bayou import sources
 from bayou.core.batch import Batch
-from bayou.core.checks import is_share, one_of, several, shown, texts, whole_number, yes_or_no
+from bayou.core.checks import (
+    check_bool,
+    check_choice,
+    check_int,
+    check_iterable,
+    check_str_list,
+    is_fraction,
+    shortened_repr,
+)
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.prediction import HORIZONS, ONLY_NEXT, reach
+from bayou.core.prediction import HORIZONS, ONLY_NEXT, z_score
 from bayou.core.spelling import option
 from bayou.core.storage import load
-from bayou.core.threads import accompanied
+from bayou.core.threads import with_io_threads
 from bayou.evaluate.meters import meter_for
-from bayou.outputs.explanations import MOST, Explained, Explainer, columns_of_explanations
-from bayou.outputs.prediction_files import Part, empty_table
+from bayou.outputs.explanations import MAX_EXPLAINED, Explainer, Explanations, columns_of_explanations
+from bayou.outputs.prediction_files import PredictionChunk, empty_table
 from bayou.outputs.prediction_table import columns_of, prediction_table
 from bayou.runs import warmup
-from bayou.runs.batching import DESCRIBED, Refused, first_rows
+from bayou.runs.batching import MAX_DESCRIBED_ROWS, RejectedRows, first_rows
 from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data, Note
 
@@ -81,13 +89,13 @@ def predict(
     ['site=b', 'site=a']
     """
     learner = model if isinstance(model, Learner) else load(model)
-    reach(level)  # raises BadInput if invalid
+    z_score(level)  # raises BadInput if invalid
     quantiles = _shares(quantiles)
-    keep = list(texts("keep", keep, "the names of some columns"))
-    explain = whole_number("explain", explain, 0, MOST)
+    keep = list(check_str_list("keep", keep, "the names of some columns"))
+    explain = check_int("explain", explain, 0, MAX_EXPLAINED)
     if tags is not None:
-        yes_or_no("tags", tags)
-    if one_of("horizon", horizon, HORIZONS) and not learner.looks_later:
+        check_bool("tags", tags)
+    if check_choice("horizon", horizon, HORIZONS) and not learner.supports_later:
         horizon = "next"
         if on_note is None:
             warnings.warn(ONLY_NEXT, stacklevel=2)
@@ -101,10 +109,10 @@ def predict(
 
 def _shares(quantiles: Sequence[float]) -> list[float]:
     """Return the probabilities of the requested quantiles. Raise BadInput if one is not between 0 and 1."""
-    shares = several("quantiles", quantiles, "probabilities")
+    shares = check_iterable("quantiles", quantiles, "probabilities")
     for share in shares:
-        if not is_share(share):
-            asked = shown(share).removesuffix(".0")
+        if not is_fraction(share):
+            asked = shortened_repr(share).removesuffix(".0")
             raise BadInput(f"{option('quantiles')} has {asked}; give numbers between 0 and 1, such as .1,.9.")
     return shares
 
@@ -163,12 +171,12 @@ class Predictions:
         self._begin()
 
     def _predict(self, batch: Batch) -> Any:
-        with accompanied():
+        with with_io_threads():
             return self._learner.predict(batch, horizon=self._horizon)
 
     def _begin(self) -> None:
         self._meter = meter_for(self._learner.record.task)
-        self._refused = Refused(self.source)
+        self._refused = RejectedRows(self.source)
 
     def warm_up(self) -> None:
         """Load or compile every kernel by predicting the first few rows, so that timings exclude it."""
@@ -176,9 +184,9 @@ class Predictions:
         with contextlib.suppress(BadInput):  # reported when these rows are predicted
             predicted = self._predict(batch)
             rows = prediction_table(self._learner, predicted, self._level, self._quantiles)
-            warmup.writing(self._learner, predicted, Part(rows, explained=self._explained(batch, predicted)))
+            warmup.writing(self._learner, predicted, PredictionChunk(rows, explained=self._explained(batch, predicted)))
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[PredictionChunk]:
         """Yield the predictions as arrays, batch by batch."""
         self._begin()
         for whole in self.source:
@@ -187,10 +195,10 @@ class Predictions:
                 if batch.labels is not None:
                     self._meter.add_prediction(predicted, batch.labels, batch.weights)
                 kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))
-                yield Part(table, batch.tags, kept, self._explained(batch, predicted))
+                yield PredictionChunk(table, batch.tags, kept, self._explained(batch, predicted))
 
-    def _explained(self, batch: Batch, predicted: Any) -> Explained | None:
-        return None if self._explainer is None else self._explainer.of(batch, predicted)
+    def _explained(self, batch: Batch, predicted: Any) -> Explanations | None:
+        return None if self._explainer is None else self._explainer.explain(batch, predicted)
 
     def __iter__(self) -> Iterator[pa.Table]:
         tags = self._tags
@@ -223,7 +231,7 @@ class Predictions:
 
     @property
     def bad(self) -> list[str]:
-        return (self.source.bad + self._refused.sentences)[:DESCRIBED]
+        return (self.source.bad + self._refused.sentences)[:MAX_DESCRIBED_ROWS]
 
     @property
     def kinds(self) -> list[tuple[int, str]]:

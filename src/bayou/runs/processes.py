@@ -29,27 +29,27 @@ from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import as_flags, flags_are_spoken, option
-from bayou.runs.batching import Refused
+from bayou.runs.batching import RejectedRows
 from bayou.runs.interrupts import Interrupt
 from bayou.sources import Source
-from bayou.sources.reading.blocks import Block, Texts
-from bayou.sources.reading.parallel_map import InOrder
-from bayou.sources.source import Cut
+from bayou.sources.reading.blocks import BlockLoader, TextBlock
+from bayou.sources.reading.parallel_map import ParallelMap
+from bayou.sources.source import UnparsedBlock
 
 # With fewer rows a single process is as fast.
-LEAST_ROWS = 400_000
+MIN_PROCESS_ROWS = 400_000
 # Rows to learn in this process first; this takes about as long as the workers need to start.
-BASE = rounds.Amount(0.025, rounds.MIN_SHARD_ROWS, 400_000)
+BASE_FRACTION_MIN_MAX = rounds.Amount(0.025, rounds.MIN_SHARD_ROWS, 400_000)
 # The loss from learning shards independently grows with their number, so with few processes a round may be larger: up
 # to GROWTH / processes times as large as all rows before it.
-GROWTH = 6
+ROUND_GROWTH = 6
 # The most messages queued for a worker.
-WAITING = 4
+MAX_QUEUED_BLOCKS = 4
 
-Blocks = Iterator[Cut]
+Blocks = Iterator[UnparsedBlock]
 
 
-def rows_expected(source: Source) -> tuple[float, str]:
+def estimate_rows(source: Source) -> tuple[float, str]:
     """Return the expected number of rows, from the first block, and why not to use processes ("" if they pay)."""
     if not source.in_blocks:
         return 0.0, "other processes take blocks of text from files"
@@ -57,8 +57,11 @@ def rows_expected(source: Source) -> tuple[float, str]:
     first = next(blocks, None)
     cast(Any, blocks).close()
     expected = 0.0 if first is None else len(source.read(first)) / max(first.done, 1e-9)
-    few = expected < LEAST_ROWS
-    return expected, f"of about {expected:,.0f} rows, fewer than {LEAST_ROWS:,}, others would learn too little" * few
+    few = expected < MIN_PROCESS_ROWS
+    return (
+        expected,
+        f"of about {expected:,.0f} rows, fewer than {MIN_PROCESS_ROWS:,}, others would learn too little" * few,
+    )
 
 
 class ProcessDriver(rounds.Driver):
@@ -70,10 +73,14 @@ class ProcessDriver(rounds.Driver):
         on_round: called with a message about each round.
     """
 
-    def __init__(self, learner: Learner, source: Source, refused: Refused, expected: float, processes: int) -> None:
+    def __init__(
+        self, learner: Learner, source: Source, refused: RejectedRows, expected: float, processes: int
+    ) -> None:
         super().__init__(learner)
         self._source, self._refused, self._processes, self._expected = source, refused, processes, expected
-        self._end = 1.0 - rounds.HELD_OUT.of(expected) / expected  # fraction of the data to learn in rounds
+        self._end = (
+            1.0 - rounds.HOLDOUT_FRACTION_MIN_MAX.of(expected) / expected
+        )  # fraction of the data to learn in rounds
         self._stopped: Any = False  # becomes true once the run must stop
         self._behind: Batch | None = None  # rows of a round's last block to hold out
         self._held: list[Batch] = []
@@ -83,11 +90,11 @@ class ProcessDriver(rounds.Driver):
         self.rows = self.read = 0
         self.on_round: Callable[[str], object] = lambda words: None
 
-    def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, told: Callable[[], None]) -> None:
+    def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, on_block: Callable[[], None]) -> None:
         """Learn the base with `learn`, then the rounds; hold out the last rows. Call `told` after each block."""
         self._stopped, before = stopped, self.learner.examples
-        enough = 0 if before >= BASE.low else int(BASE.of(self._expected))
-        blocks, base = self._blocks(told), 0
+        enough = 0 if before >= BASE_FRACTION_MIN_MAX.low else int(BASE_FRACTION_MIN_MAX.of(self._expected))
+        blocks, base = self._blocks(on_block), 0
         while base < enough and (block := next(blocks, None)) is not None:
             batch = self._taken(block)
             learn(batch)
@@ -96,19 +103,19 @@ class ProcessDriver(rounds.Driver):
         end = self._end
         while not stopped and self._done < end:
             known = max(before / self._expected + self._done, 1e-6)
-            upto = rounds.round_stop(self._done, known * max(GROWTH / self._processes, 1.0), end)
+            upto = rounds.round_stop(self._done, known * max(ROUND_GROWTH / self._processes, 1.0), end)
             shards = rounds.shard_count((upto - self._done) * self._expected, self._processes)
             learned = self.rows
             self.learn_round(self._until(blocks, upto), shards)
             self.on_round(f"{self.rows - learned:,} rows in {shards} process{'es' * (shards > 1)}")
-            self._held += [] if self._behind is None else self._fit(self._behind)
-        self._hold(blocks)
+            self._held += [] if self._behind is None else self._accepted_rows(self._behind)
+        self._hold_out(blocks)
 
-    def next_pass(self, stopped: Interrupt, told: Callable[[], None]) -> None:
+    def next_pass(self, stopped: Interrupt, on_block: Callable[[], None]) -> None:
         """Learn all rows but those held out once more: each counts half, and so does everything learned before."""
-        self._base_is_new()
+        self._invalidate_base()
         self._stopped, self._before, self._done, self.read = stopped, 0.0, 0.0, 0
-        self.learn_round(self._until(self._blocks(told), self._end), self._processes, is_repeated=True)
+        self.learn_round(self._until(self._blocks(on_block), self._end), self._processes, is_repeated=True)
 
     def finish(self, on_told: Callable[[Batch, np.ndarray], object]) -> None:
         """Learn the held-out rows, and relearn the combination from the lanes' predictions of them."""
@@ -130,20 +137,20 @@ class ProcessDriver(rounds.Driver):
 
     # --- rounds -------------------------------------------------------------------------------------------------
 
-    def _taken(self, block: Cut) -> Batch:
+    def _taken(self, block: UnparsedBlock) -> Batch:
         """Read the rows of a block in this process, and count them."""
         batch = self._source.read(block)
         self.read += len(batch)
         return batch
 
-    def _blocks(self, told: Callable[[], None]) -> Blocks:
+    def _blocks(self, on_block: Callable[[], None]) -> Blocks:
         """Yield all blocks in order; another thread cuts and decompresses them ahead."""
-        ahead = InOrder(self._source.blocks(), lambda block: block, help=False)
+        ahead = ParallelMap(self._source.blocks(), lambda block: block, help=False)
         try:
             for block in ahead:
                 self._before, self._done = self._done, block.done
                 yield block
-                told()
+                on_block()
         finally:
             ahead.close()
 
@@ -153,10 +160,10 @@ class ProcessDriver(rounds.Driver):
 
     def _learn_alone(self, rows: Blocks, weight: float) -> None:
         for block in rows:
-            self._learn(block, partial(rounds.learn_part, self.learner, weight=weight))
+            self._learn(block, partial(rounds.learn_mergeable, self.learner, weight=weight))
             if self._stopped:
                 break
-        self._base_is_new()
+        self._invalidate_base()
 
     def _sum_gains(self, rows: Blocks, shards: int, weight: float) -> pa.Table:
         own, others = self._own or rounds.Shard(self.learner), self._others[: shards - 1]
@@ -177,12 +184,12 @@ class ProcessDriver(rounds.Driver):
             worker.send("gain")
         gains = [own.gain(0)]
         for worker in others:
-            table, told, refused = worker.receive()
+            table, on_block, refused = worker.receive()
             gains.append(pa.ipc.open_stream(table).read_all())
-            self._source.hear(told)
-            self._refused.hear(*refused)
-            self.rows += told["rows"] - refused[0]
-            self.read += told["rows"]
+            self._source.add_counts(on_block)
+            self._refused.add_counts(*refused)
+            self.rows += on_block["rows"] - refused[0]
+            self.read += on_block["rows"]
         return rounds.add(gains)
 
     def _join(self, summed: pa.Table, shards: int) -> None:
@@ -196,7 +203,7 @@ class ProcessDriver(rounds.Driver):
             worker.stale = True
         own.apply(summed, shards)
 
-    def _learn(self, block: Cut, learn: Callable[[Batch], None]) -> None:
+    def _learn(self, block: UnparsedBlock, learn: Callable[[Batch], None]) -> None:
         """Learn a block in this process; set aside its rows beyond the end of the rounds, as blocks may be long."""
         batch, self._behind = self._taken(block), None
         if self._done > self._end:
@@ -204,20 +211,20 @@ class ProcessDriver(rounds.Driver):
             batch, self._behind = batch[:kept], batch[kept:]
         self.rows += sum(len(part) for _, part, _ in self._refused.accepted(batch, learn))
 
-    def _base_is_new(self) -> None:
+    def _invalidate_base(self) -> None:
         """Discard the own shard and mark the workers' bases as stale, because the base has changed."""
         self._own = None
         for worker in self._others:
             worker.stale = True
 
-    def _hold(self, blocks: Blocks) -> None:
+    def _hold_out(self, blocks: Blocks) -> None:
         """Hold out the remaining rows; if the run was stopped, only as many as the combination needs."""
-        enough, held = rounds.HELD_OUT.low if self._stopped else np.inf, sum(map(len, self._held))
+        enough, held = rounds.HOLDOUT_FRACTION_MIN_MAX.low if self._stopped else np.inf, sum(map(len, self._held))
         while held < enough and (block := next(blocks, None)) is not None:
-            self._held += self._fit(self._taken(block))
+            self._held += self._accepted_rows(self._taken(block))
             held = sum(map(len, self._held))
 
-    def _fit(self, rows: Batch) -> list[Batch]:
+    def _accepted_rows(self, rows: Batch) -> list[Batch]:
         """Return the rows that the learner accepts, in chunks."""
         return [part for _, part, _ in self._refused.accepted(rows, self.learner.check) if len(part)]
 
@@ -242,7 +249,7 @@ class Worker:
 
     def __init__(self, first: dict[str, Any]) -> None:
         self._process = own_python("from bayou.runs.processes import work; work()", pipes=True)
-        self._waiting: queue.Queue[Any] = queue.Queue(WAITING)
+        self._waiting: queue.Queue[Any] = queue.Queue(MAX_QUEUED_BLOCKS)
         self._broken: OSError | None = None
         self.stale = True
         threading.Thread(target=self._hand_over, daemon=True).start()
@@ -296,7 +303,7 @@ def work() -> None:
     """Run a worker process: execute the messages from standard input, answer on standard output."""
     from bayou.kernels.skip_blas import without_blas
 
-    told, heard = sys.stdout.buffer, sys.stdin.buffer
+    on_block, heard = sys.stdout.buffer, sys.stdin.buffer
     sys.stdout = sys.stderr  # nothing else that is printed may be taken for an answer
     with without_blas(), suppress(EOFError, BrokenPipeError):  # the parent process has ended
         _, first = pickle.load(heard)  # of our own process
@@ -308,9 +315,9 @@ def work() -> None:
                     worker.hear(heard, rest[0].block)
                 answer = worker.do(what, *rest)
                 if answer is not None:
-                    pickle.dump(answer, told, 5)
-                    told.flush()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), told.fileno())  # for the flush when Python exits
+                    pickle.dump(answer, on_block, 5)
+                    on_block.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), on_block.fileno())  # for the flush when Python exits
 
 
 class _WorkerLoop:
@@ -318,7 +325,7 @@ class _WorkerLoop:
 
     def __init__(self, options: dict[str, Any], dtype: str) -> None:
         self._options, self._dtype = options, dtype
-        self._texts = Texts()
+        self._texts = BlockLoader()
         self._failed: Exception | None = None
 
     def do(self, what: str, *rest: Any) -> Any:
@@ -333,21 +340,21 @@ class _WorkerLoop:
     def _base(self, model: bytes) -> None:
         self._shard = rounds.Shard(rounds.from_bytes(model))
         self._source = sources.open(extras=self._shard.part.extras, threads=0, **self._options)
-        self._source.settle()
+        self._source.fit_recipe()
         self._source.read_as(self._dtype, self._shard.part.wants_groups)
         self._source.label_for(self._shard.part)
 
     def _round(self, number: int, weight: float) -> None:
         self._number, self._weight = number, weight
-        self._source.forget()
-        self._refused = Refused(self._source)
+        self._source.reset_counts()
+        self._refused = RejectedRows(self._source)
 
-    def hear(self, heard: Any, block: Block) -> None:
+    def hear(self, heard: Any, block: TextBlock) -> None:
         """Read the bytes of the next block if they follow the message."""
         if block.at is None:
             heard.readinto(self._texts.room_for(block.size)[: block.size].data)
 
-    def _block(self, cut: Cut) -> None:
+    def _block(self, cut: UnparsedBlock) -> None:
         if cut.block.at is None:
             cut = cut.with_text(self._texts.room_for(cut.block.size))
         batch = self._source.read(cut)
@@ -356,7 +363,7 @@ class _WorkerLoop:
 
     def _gain(self) -> tuple[bytes, dict[str, Any], tuple[int, list[str]]]:
         refused = self._refused.count, self._refused.sentences
-        return _packed(self._shard.gain(self._number)), self._source.told(), refused
+        return _packed(self._shard.gain(self._number)), self._source.pass_counts(), refused
 
     def _apply(self, summed: bytes, weight: float) -> None:
         self._shard.apply(pa.ipc.open_stream(summed).read_all(), weight)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayou.core.errors import BadModel
-from bayou.core.extras import Extras, Unfinished
-from bayou.core.file_fingerprints import FileMark
+from bayou.core.extras import Extras, ResumePoint
+from bayou.core.file_fingerprints import FileFingerprint
 from bayou.sources.reading.open_files import expand
 
 
-def marks_of(names: Sequence[str]) -> list[FileMark]:
+def marks_of(names: Sequence[str]) -> list[FileFingerprint]:
     """Return the current marks of the files to be read; an empty list for tables in memory."""
-    return [FileMark.of(name) for name in expand(names)] if names else []
+    return [FileFingerprint.of(name) for name in expand(names)] if names else []
 
 
-def interrupted_in(extras: Extras, files: Sequence[FileMark]) -> Unfinished | None:
+def interrupted_in(extras: Extras, files: Sequence[FileFingerprint]) -> ResumePoint | None:
     """Return the run that was interrupted in these files, if any; files may have been appended since.
 
     Raises:
@@ -25,7 +25,7 @@ def interrupted_in(extras: Extras, files: Sequence[FileMark]) -> Unfinished | No
     if place is None or not place.files or _names(place.files) != _names(files[: len(place.files)]):
         return None
     for was, now in zip(place.files, files, strict=False):
-        if was.size is not None and not was.begins(now.path):
+        if was.size is not None and not was.is_prefix_of(now.path):
             shorter = now.size is not None and now.size < was.size
             how = f"it has {now.size:,} bytes and had {was.size:,}" if shorter else "what it held has changed"
             raise BadModel(
@@ -35,14 +35,14 @@ def interrupted_in(extras: Extras, files: Sequence[FileMark]) -> Unfinished | No
     return place
 
 
-def going_on(place: Unfinished, files: Sequence[FileMark]) -> str:
+def resume_note(place: ResumePoint, files: Sequence[FileFingerprint]) -> str:
     """Return the message for a run that continues an interrupted one."""
     said = f"going on after {place.rows:,} examples of pass {place.passed + 1}, where it was interrupted"
     changed = [now.path for was, now in zip(place.files, files, strict=False) if was.size not in (None, now.size)]
     return said + (f"; {', '.join(changed)} was written to since, but holds what it held" if changed else "")
 
 
-def known_already(extras: Extras, files: Sequence[FileMark]) -> list[str]:
+def already_learned(extras: Extras, files: Sequence[FileFingerprint]) -> list[str]:
     """Return messages about an abandoned run and about files that the model has learned before."""
     said = []
     if extras.unfinished is not None and extras.unfinished.files:
@@ -52,7 +52,7 @@ def known_already(extras: Extras, files: Sequence[FileMark]) -> list[str]:
             "these are other data"
         )
     for now in files:
-        before = [was for was in extras.finished if now.size is not None and was.begins(now.path)]
+        before = [was for was in extras.finished if now.size is not None and was.is_prefix_of(now.path)]
         if any(was.size == now.size for was in before):
             said.append(f"this model has already learned all of {now.path}; learning it again")
         elif any(was.name == now.name for was in before):
@@ -60,5 +60,5 @@ def known_already(extras: Extras, files: Sequence[FileMark]) -> list[str]:
     return said
 
 
-def _names(files: Sequence[FileMark]) -> list[str]:
+def _names(files: Sequence[FileFingerprint]) -> list[str]:
     return [mark.name for mark in files]

@@ -20,7 +20,7 @@ from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory
 from bayou.runs import settings as parameters
-from bayou.runs.batching import spread_evenly
+from bayou.runs.batching import evenly_spaced_mask
 from bayou.runs.options import Data, Note, RunOptions, options_of
 
 # From even odds to nearly 0: on text, each selects about a quarter fewer features than the one before.
@@ -31,7 +31,7 @@ MOST_KEPT = 100_000
 
 
 @dataclass(frozen=True)
-class Point:
+class PathModel:
     """A sparse model, and its evaluation on the held-out examples."""
 
     inclusion_prior: float
@@ -52,8 +52,8 @@ class Point:
 class Selection:
     """Result of a selection: all models of the path, and those of the requested sizes."""
 
-    path: list[Point]
-    sizes: list[Point]
+    path: list[PathModel]
+    sizes: list[PathModel]
     names: dict[int, str]
     examples: int
     held_out: int
@@ -65,7 +65,7 @@ class Selection:
     def as_dict(self) -> dict[str, Any]:
         """Return the output of `bayou select --json`."""
 
-        def plain(point: Point) -> dict[str, Any]:
+        def plain(point: PathModel) -> dict[str, Any]:
             return {
                 "size": point.size,
                 "inclusion_prior": point.inclusion_prior,
@@ -84,7 +84,7 @@ class Selection:
         }
 
 
-class SelectingOptions(RunOptions, total=False):
+class SelectionOptions(RunOptions, total=False):
     """Options of `select` in addition to those of every run."""
 
     settings: Mapping[str, Any] | Sequence[str]
@@ -96,7 +96,7 @@ def select(
     sizes: Sequence[int] = DEFAULT_SIZES,
     *,
     on_progress: Callable[[int], Any] = lambda done: None,
-    **options: Unpack[SelectingOptions],
+    **options: Unpack[SelectionOptions],
 ) -> Selection:
     """Select the features that matter, for models of several sizes, in one reading of the data.
 
@@ -108,19 +108,19 @@ def select(
         holdout: fraction of examples to test on; 0.1 by default.
         options: format, on_error, threads, on_note and the recipe options, as for `bayou.train`.
     """
-    return Selecting(data, sizes, **options).run(on_progress)
+    return SelectionRun(data, sizes, **options).run(on_progress)
 
 
-class Selecting:
+class SelectionRun:
     """Selection in two steps: the constructor checks the options and raises BadInput, `run` does the work."""
 
-    def __init__(self, data: Data, sizes: Sequence[int] = DEFAULT_SIZES, **options: Unpack[SelectingOptions]) -> None:
+    def __init__(self, data: Data, sizes: Sequence[int] = DEFAULT_SIZES, **options: Unpack[SelectionOptions]) -> None:
         given = options_of(options, settings=(), holdout=0.1)
         chosen = parameters.parse(given.own.settings, SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
         small = SpikeSlab(n_features=1, **{"dtype": "float32", **chosen})
         dtype = small.parameters["dtype"]
         source = self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
-        if (task := source.settle().task) != "binary":
+        if (task := source.fit_recipe().task) != "binary":
             what = "several classes" if task == "multiclass" else "numbers"
             raise BadInput(
                 f"select finds what tells two classes apart, and the labels are {what}; say with "
@@ -141,9 +141,9 @@ class Selecting:
         start = time.perf_counter()
         seen = 0
         for batch in self.source:
-            held = spread_evenly(seen, len(batch), self._holdout)
+            held = evenly_spaced_mask(seen, len(batch), self._holdout)
             seen += len(batch)
-            self._learn(batch.take(np.flatnonzero(~held & (batch.each_weight() > 0))))
+            self._learn(batch.take(np.flatnonzero(~held & (batch.weights_or_ones() > 0))))
             self._keep(batch, np.flatnonzero(held))
             on_progress(self.source.bytes_done)
         self.source.check_learned((), 0)
@@ -170,8 +170,8 @@ class Selecting:
         )
 
     def _learn(self, batch: Batch) -> None:
-        weights = batch.each_weight()
-        placed = self._table.placed(batch, weights).with_labels(batch.labels, weights)
+        weights = batch.weights_or_ones()
+        placed = self._table.reindex(batch, weights).with_labels(batch.labels, weights)
         if self._table.rows > self.learners[0].n_features:
             memory.check(self.learners[0], self._table.rows * len(PRIORS))
             self.learners = [learner.resized(self._table.rows) for learner in self.learners]
@@ -188,12 +188,12 @@ class Selecting:
         X = csr_array((batch.values, batch.indices.astype(np.int64), batch.indptr), (len(batch), self._n_features))
         rows = rows[:: self._step]
         labels = np.asarray(batch.labels)[rows] == 1
-        self._kept.append((X[rows], labels, batch.each_weight()[rows]))
+        self._kept.append((X[rows], labels, batch.weights_or_ones()[rows]))
         if sum(len(labels) for _, labels, _ in self._kept) > MOST_KEPT:
             self._kept = [(X[::2], labels[::2], weights[::2]) for X, labels, weights in self._kept]
             self._step *= 2
 
-    def _point(self, learner: SpikeSlab, places: np.ndarray, wanted: int | None = None) -> Point:
+    def _point(self, learner: SpikeSlab, places: np.ndarray, wanted: int | None = None) -> PathModel:
         """Evaluate the model that keeps only these features of a learner: Phi(intercept + sum of weight * value)."""
         order = np.argsort(self._features(places), kind="stable")
         places = places[order]
@@ -204,7 +204,7 @@ class Selecting:
         for X, labels, importance in self._kept:
             meter.add(ndtr(X @ small + learner.intercept[0]), labels, importance)
         result = meter.result()
-        return Point(
+        return PathModel(
             inclusion_prior=learner.parameters["inclusion_prior"],
             features=features,
             weights=weights,
@@ -215,7 +215,7 @@ class Selecting:
             wanted=wanted,
         )
 
-    def _cut(self, path: Sequence[Point], size: int) -> Point:
+    def _cut(self, path: Sequence[PathModel], size: int) -> PathModel:
         """Cut the learner that selected the fewest features, but at least `size`, to its `size` most probable ones."""
         enough = [k for k, point in enumerate(path) if point.size >= size]
         k = min(enough, key=lambda k: path[k].size) if enough else int(np.argmax([point.size for point in path]))
@@ -231,7 +231,7 @@ class Selecting:
             int(feature): str(feature) if name is None else name for feature, name in zip(features, known, strict=True)
         }
 
-    def _notes(self, path: Sequence[Point]) -> list[str]:
+    def _notes(self, path: Sequence[PathModel]) -> list[str]:
         most = max(point.size for point in path)
         short = [size for size in self._sizes if size > most]
         return [f"no more than {most:,} features were found to matter; {max(short):,} were wanted"] if short else []

@@ -26,13 +26,13 @@ def parse(
     >>> parse(["a=1", "b=x,2"], lambda a, b: None)
     {'a': 1, 'b': ['x', 2]}
     """
-    from bayou.core.checks import did_you_mean, texts  # which loads NumPy, and `bayou --help` does not
+    from bayou.core.checks import check_str_list, suggest  # which loads NumPy, and `bayou --help` does not
 
     names = [name for name in inspect.signature(target).parameters if name not in ("self", *taken)]
     names += more
     chosen: dict[str, Any] = {}
     named = isinstance(settings, Mapping)
-    for given in texts("settings", settings, "a mapping of names to values, or texts such as name=value"):
+    for given in check_str_list("settings", settings, "a mapping of names to values, or texts such as name=value"):
         name, equals, text = (given, "=", "") if named else given.partition("=")
         name = name.strip().replace("-", "_")
         if not equals:
@@ -40,7 +40,7 @@ def parse(
         if refused and name in refused:
             raise BadInput(refused[name])
         if name not in names:
-            near = did_you_mean(name, names)
+            near = suggest(name, names)
             raise BadInput(f"there is no parameter {name!r}; there are: {', '.join(names)}.{near}")
         chosen[name] = settings[given] if isinstance(settings, Mapping) else value_of(text.strip())
     return chosen

@@ -18,35 +18,35 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from bayou import sources
 from bayou.core.batch import Batch
-from bayou.core.checks import function, whole_number
+from bayou.core.checks import check_callable, check_int
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.extras import Counters, Extras, Unfinished
+from bayou.core.extras import Counters, Extras, ResumePoint
 from bayou.core.spelling import option
-from bayou.core.threads import InTurn
+from bayou.core.threads import SerialExecutor
 from bayou.evaluate.base_meter import BaseMeter
 from bayou.evaluate.meters import meter_for
-from bayou.evaluate.progressive import Delayed, Told, predict_then_learn
+from bayou.evaluate.progressive import DelayedLabels, PredictedBatch, predict_then_learn
 from bayou.learners.ensembles.delayed import block_size
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 from bayou.runs import memory, warmup
-from bayou.runs.batching import Refused, behind, block_sizes, rebatch
+from bayou.runs.batching import RejectedRows, behind, block_sizes, rebatch
 from bayou.runs.cross_options import crosses_in_words, leave_pairs
-from bayou.runs.data_warnings import Remarks
-from bayou.runs.holdout import HeldOut, Holdout
+from bayou.runs.data_warnings import DataWarnings
+from bayou.runs.holdout import HoldoutRows, HoldoutSpec
 from bayou.runs.interrupts import Interrupt, interruptible
-from bayou.runs.learner_choice import Model, Start, start_from
-from bayou.runs.options import Data, Given, Note, RunOptions, checkpoint_every, documented, names_of, options_of
+from bayou.runs.learner_choice import LearnerChoice, Model, start_from
+from bayou.runs.options import Data, Note, ParsedOptions, RunOptions, checkpoint_every, documented, names_of, options_of
 from bayou.runs.output_paths import STANDARD, check_outputs, check_report
-from bayou.runs.resuming import going_on, interrupted_in, known_already, marks_of
+from bayou.runs.resuming import already_learned, interrupted_in, marks_of, resume_note
 from bayou.runs.training_run import Progress, TrainingRun
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
 
 # The most tasks deferred to the scoring thread.
-AHEAD = 12
+MAX_PENDING_SCORES = 12
 # Number of learned files that a model remembers, the last ones.
-KEPT = 100
+MAX_FILE_MARKS = 100
 
 
 class TrainingOptions(RunOptions, total=False):
@@ -102,13 +102,13 @@ def train(
     >>> run.evaluation.examples, run.learner.extras.recipe.label
     (100, 'clicked')
     """
-    function("on_progress", on_progress)
+    check_callable("on_progress", on_progress)
     training = Training(data, **options)
     run = training.run(on_progress)
     training.write_report(run)
-    if run.unsaved is not None:
-        run.unsaved.run = run  # type: ignore[attr-defined]  # so that the trained model is not lost
-        raise run.unsaved
+    if run.save_error is not None:
+        run.save_error.run = run  # type: ignore[attr-defined]  # so that the trained model is not lost
+        raise run.save_error
     return run
 
 
@@ -136,20 +136,20 @@ class Training:
             )
         if own.checkpoint is not None and own.model is None:
             raise BadInput(f"{option('checkpoint')} needs {option('model')}: where to save.")
-        own.passes = whole_number("passes", own.passes, 1)
-        self._delay = whole_number("delay", own.delay, 0)
+        own.passes = check_int("passes", own.passes, 1)
+        self._delay = check_int("delay", own.delay, 0)
         if self._delay and own.checkpoint is not None:
             raise BadInput(
                 f"{option('checkpoint')} and {option('delay')} cannot be combined: checkpoints would lack the delayed "
                 "examples."
             )
-        self._processes = whole_number("processes", own.processes, 1, 256)
+        self._processes = check_int("processes", own.processes, 1, 256)
         for name in ("holdout", "delay", "checkpoint", "report") if self._processes > 1 else ():
             if getattr(own, name):
                 raise BadInput(
                     f"{option(name)} follows rows one after another; {option('processes')} does not. Use one of them."
                 )
-        holdout = None if own.holdout is None else Holdout.of(own.holdout)
+        holdout = None if own.holdout is None else HoldoutSpec.of(own.holdout)
         self._every_examples, self._every_seconds = checkpoint_every(own.checkpoint)
         data = sources.parts_or_paths(data)
         check_report(own.report)
@@ -158,7 +158,7 @@ class Training:
         self._report = own.report
         check_outputs({option("report"): own.report}, own.resume, own.like)  # the new model may overwrite them
         start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
-        with warmup.ahead(warmup.learner(start.guess.name)):
+        with warmup.ahead(warmup.learner(start.assumed_record.name)):
             self._prepare(data, start, own.passes, given)
         self._opened = {"data": data, **{name: given.opening[name] for name in ("format", "on_error")}}
         self._files = names_of(data)
@@ -174,7 +174,7 @@ class Training:
 
             self._recorder = Recorder(self.learner)
 
-    def _prepare(self, data: Any, start: Start, passes: int, given: Given) -> None:
+    def _prepare(self, data: Any, start: LearnerChoice, passes: int, given: ParsedOptions) -> None:
         """Open the source, make the learner, and load or compile their kernels."""
         self.source = sources.open(
             data,
@@ -183,8 +183,8 @@ class Training:
             **given.opening,
         )
         known = self.source.recipe.fitted
-        task = self.source.settle().task
-        chosen = start.chosen(task, self.source.n_classes)
+        task = self.source.fit_recipe().task
+        chosen = start.spec_for(task, self.source.n_classes)
         if start.old is None:
             chosen = leave_pairs(chosen, self.source)
         if start.old is None and self.source.decided:
@@ -196,13 +196,13 @@ class Training:
                 f"counts every pass as new data and becomes overconfident; {option('holdout', 0.1)} shows by how much"
             )
             self._say(f"{chosen.record.name} {note}", detail=True)
-        if passes > 1 and not self.source.again:
+        if passes > 1 and not self.source.is_rereadable:
             raise BadInput(
                 f"{option('passes')} needs data that can be read more than once; save what the pipe gives to a file."
             )
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
-        self._say(memory.check(chosen.make(1) if start.old is None else start.old, n_features))
-        self.learner = start.old if start.old is not None and start.resumed else chosen.make(n_features)
+        self._say(memory.check(chosen.build(1) if start.old is None else start.old, n_features))
+        self.learner = start.old if start.old is not None and start.resumed else chosen.build(n_features)
         self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
         self.source.label_for(self.learner)
         warmup.training(self.learner, self.source)
@@ -213,7 +213,7 @@ class Training:
                 f"{option('category', 'C')} takes an id all the same"
             )
 
-    def _begin(self, passes: int, holdout: Holdout | None, resumed: bool) -> None:
+    def _begin(self, passes: int, holdout: HoldoutSpec | None, resumed: bool) -> None:
         """Set the starting position: the beginning, or where a run over the same data was interrupted."""
         learner = self.learner
         self._passes = passes
@@ -222,15 +222,15 @@ class Training:
         self._learned = self.source.extras.finished if resumed else []
         self._skipped_before = 0  # bad lines counted by an interrupted run, which will be read again
         self._newly_skipped = 0
-        unfinished = interrupted_in(self.source.extras, self._marks) if resumed and self.source.again else None
+        unfinished = interrupted_in(self.source.extras, self._marks) if resumed and self.source.is_rereadable else None
         self._place = unfinished
         if unfinished is None and resumed:
-            for sentence in known_already(self.source.extras, self._marks):
+            for sentence in already_learned(self.source.extras, self._marks):
                 self._say(sentence)
         if unfinished is not None:
             self._pass, self._done = unfinished.passed, unfinished.rows
             self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
-            had = Holdout(unfinished.holdout, unfinished.last) if unfinished.holdout else Holdout()
+            had = HoldoutSpec(unfinished.holdout, unfinished.last) if unfinished.holdout else HoldoutSpec()
             if holdout not in (None, had):
                 raise BadModel(f"{option('holdout', str(holdout))} was given, but the run to go on with had {had}.")
             holdout = had
@@ -238,13 +238,13 @@ class Training:
             learner.new_stream()
         self._first = self._pass  # the pass whose predictions are scored: in later ones the examples are not new
         uses = self.source.extras.uses if resumed else None
-        self._uses = Uses() if uses is None else copy.deepcopy(uses)
-        self._refused = Refused(self.source)
-        self._remarks = Remarks(self.source)
-        self._held_out = HeldOut(holdout or Holdout())
+        self._uses = FeatureCounts() if uses is None else copy.deepcopy(uses)
+        self._refused = RejectedRows(self.source)
+        self._remarks = DataWarnings(self.source)
+        self._held_out = HoldoutRows(holdout or HoldoutSpec())
         self._held_out.which.check(self.source)
         self._meter = meter_for(learner.record.task)
-        self._scoring = InTurn("scoring", most=AHEAD)
+        self._scoring = SerialExecutor("scoring", max_pending=MAX_PENDING_SCORES)
         self._saved_at, self._saved_examples = time.monotonic(), learner.examples
         self._examples_before = learner.examples
 
@@ -255,7 +255,7 @@ class Training:
     def run(self, on_progress: Callable[[Progress], Any] | None = None) -> TrainingRun:
         """Run all passes, with checkpoints, and save the model."""
         if self._place is not None:
-            self._say(going_on(self._place, self._marks))
+            self._say(resume_note(self._place, self._marks))
         converged = False
         start = time.perf_counter()
         with interruptible(self.source) as interrupt, self._scoring:
@@ -294,15 +294,15 @@ class Training:
             converged=converged,
             signal=interrupt.signal,
             seconds=seconds,
-            bad=(self.source.bad + self._refused.sentences)[:20],
-            kinds=self._refused.kinds,
-            folded=self.source.folded,
+            bad_lines=(self.source.bad + self._refused.sentences)[:20],
+            error_counts=self._refused.kinds,
+            n_wrapped=self.source.folded,
             learned=learned,
             seen_before=self._first > 0,
-            unsaved=unsaved,
+            save_error=unsaved,
             notes=self._notes,
             held_out_rows="" if held_out is None else self._held_out.in_words,
-            remarks=self._remarks.after(self._meter),
+            warnings=self._remarks.after(self._meter),
             later_loss=later,
         )
 
@@ -312,11 +312,13 @@ class Training:
             return
         from bayou import report
 
-        shown = report.Run(self._recorder, run.evaluation, run.held_out, run.seconds, held_out_rows=run.held_out_rows)
+        shown = report.ReportedRun(
+            self._recorder, run.evaluation, run.held_out, run.seconds, held_out_rows=run.held_out_rows
+        )
         try:
-            report.write(self._report, shown, report.Data.of(self.source, self._files, run))
+            report.write(self._report, shown, report.DataFacts.of(self.source, self._files, run))
         except BadInput:
-            if run.unsaved is None:
+            if run.save_error is None:
                 raise
         else:
             self._say(f"the report is in {self._report}")
@@ -330,8 +332,8 @@ class Training:
 
     def _one_pass(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> None:
         """Learn one pass from row `_done` on; an interrupted run has learned the rows before it."""
-        self._refused, first = Refused(self.source), self._pass == self._first
-        late = Delayed(self.learner, self._delay) if self._delay else None
+        self._refused, first = RejectedRows(self.source), self._pass == self._first
+        late = DelayedLabels(self.learner, self._delay) if self._delay else None
         learner: Any = late or self.learner
         if self._recorder is not None and first:  # later passes predict no new examples
             self._recorder.teaches, learner = learner, self._recorder
@@ -339,21 +341,21 @@ class Training:
         def learned() -> int:
             return self.learner.examples + (0 if late is None else late.n_waiting)
 
-        rows = self._held_out.others(self.source, keep=first) if self._held_out.which else self.source
+        rows = self._held_out.training_batches(self.source, keep=first) if self._held_out.which else self.source
         # A delayed learner has learned fewer examples, by which it would cut a batch of several blocks differently.
         blocks = block_sizes if late is None else block_size
         batches = rebatch(behind(rows, self._done), learned, self.learner.parameters["dtype"], blocks)
         if (
             self._recorder is not None and first and self.learner.record.task != "multiclass"
         ):  # multiclass learners cut their own blocks
-            batches = self._recorder.cut(batches)
+            batches = self._recorder.split_at_recordings(batches)
         try:
             for batch in batches:
                 if interrupt and self._resumable:  # a resumed run reads these rows again, in whole batches
                     break
                 self._learn(batch, learner)
-                self._tell(on_progress)
-                if self._due():
+                self._report_progress(on_progress)
+                if self._is_checkpoint_due():
                     self._checkpoint()
                 if interrupt:
                     break
@@ -364,10 +366,10 @@ class Training:
 
     def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
         """Run all passes in several processes; return False, without learning, if that does not pay."""
-        from bayou.rounds import learn_part
-        from bayou.runs.processes import ProcessDriver, rows_expected
+        from bayou.rounds import learn_mergeable
+        from bayou.runs.processes import ProcessDriver, estimate_rows
 
-        expected, why = rows_expected(self.source)
+        expected, why = estimate_rows(self.source)
         if self._place is not None:
             why = "what is left of a run that was interrupted is learned in sequence"
         if why:
@@ -376,7 +378,7 @@ class Training:
 
         def learn(batch: Batch) -> None:
             self._remarks.look(batch)
-            for _, part, _ in self._refused.accepted(batch, partial(learn_part, self.learner)):
+            for _, part, _ in self._refused.accepted(batch, partial(learn_mergeable, self.learner)):
                 self._uses.count(part)
                 self._remarks.follow(part.labels)
 
@@ -388,10 +390,10 @@ class Training:
         rounds = ProcessDriver(self.learner, self.source, self._refused, expected, self._processes)
         rounds.on_round = partial(self._say, detail=True)
         with rounds.processes(self._opened):
-            rounds.first_pass(learn, interrupt, partial(self._tell, on_progress))
+            rounds.first_pass(learn, interrupt, partial(self._report_progress, on_progress))
             while not interrupt and self._pass + 1 < self._passes:
                 self._pass += 1
-                rounds.next_pass(interrupt, partial(self._tell, on_progress))
+                rounds.next_pass(interrupt, partial(self._report_progress, on_progress))
         rounds.finish(score)
         if interrupt:
             self._done = rounds.read
@@ -413,11 +415,11 @@ class Training:
         step = partial(predict_then_learn, learner, behind=self._scoring)
         for first, part, told in self._refused.accepted(batch, step):
             if scored:
-                self._scoring.do(self._score, told)
+                self._scoring.submit(self._score, told)
             self._done = before + first + len(part)  # even if the next chunk ends the run
         self._done = before + len(batch)
 
-    def _score(self, told: Told) -> None:
+    def _score(self, told: PredictedBatch) -> None:
         if self.source.extras.names is None:
             self._remarks.look(told.batch)
         told.score(self._meter)
@@ -425,18 +427,18 @@ class Training:
         self._remarks.follow(told.batch.labels)
 
     def _scored(self) -> BaseMeter:
-        self._scoring.wait()
+        self._scoring.drain_and_raise()
         meter: BaseMeter = self._meter
         return meter
 
-    def _tell(self, on_progress: Callable[[Progress], Any] | None) -> None:
+    def _report_progress(self, on_progress: Callable[[Progress], Any] | None) -> None:
         if on_progress is not None:
             done, total = self.source.bytes_done, self.source.bytes_total
             on_progress(Progress(self._scored, self.source.rows, self._pass, done, total))
 
     # --- saving -------------------------------------------------------------------------------------------------
 
-    def _due(self) -> bool:
+    def _is_checkpoint_due(self) -> bool:
         if self._every_examples is not None:
             return self.learner.examples - self._saved_examples >= self._every_examples
         return self._every_seconds is not None and time.monotonic() - self._saved_at >= self._every_seconds
@@ -454,14 +456,14 @@ class Training:
         self._scored()
         self._count_skipped()
         which, place = self._held_out.which, (self._pass, self._passes, self._done, self._skipped)
-        where = Unfinished(self._marks, *place, which.share, which.last)
+        where = ResumePoint(self._marks, *place, which.share, which.last)
         learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]
         self.learner.extras = replace(
             self.source.extras,
             uses=self._uses,
             counters=self._counters(),
             unfinished=where if unfinished else None,
-            finished=list(dict.fromkeys([*self._learned, *learned]))[-KEPT:],
+            finished=list(dict.fromkeys([*self._learned, *learned]))[-MAX_FILE_MARKS:],
         )
         if self._path is not None and write:
             self.learner.save(self._path)

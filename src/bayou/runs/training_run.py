@@ -70,15 +70,15 @@ class TrainingRun:
     converged: bool
     signal: int | None
     seconds: float
-    bad: list[str] = field(default_factory=list)
-    kinds: list[tuple[int, str]] = field(default_factory=list)
-    folded: int = 0
+    bad_lines: list[str] = field(default_factory=list)
+    error_counts: list[tuple[int, str]] = field(default_factory=list)
+    n_wrapped: int = 0
     learned: int = 0
     seen_before: bool = False
-    unsaved: BadModel | None = None
+    save_error: BadModel | None = None
     notes: list[str] = field(default_factory=list)
     held_out_rows: str = ""
-    remarks: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     later_loss: Any = None
 
     @property
@@ -94,11 +94,11 @@ class TrainingRun:
             "converged": self.converged,
             "interrupted": self.signal is not None,
             "seconds": self.seconds,
-            "folded": self.folded,
+            "folded": self.n_wrapped,
             "seen_before": self.seen_before,
-            "bad": self.bad,
-            "kinds": [{"lines": count, "first": first} for count, first in self.kinds],
-            "remarks": self.remarks,
+            "bad": self.bad_lines,
+            "kinds": [{"lines": count, "first": first} for count, first in self.error_counts],
+            "remarks": self.warnings,
             "later_loss": None if self.later_loss is None else self.later_loss.as_dict(),
         }
         if self.held_out is not None:

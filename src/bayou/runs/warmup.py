@@ -31,10 +31,10 @@ from bayou.core.learner import Learner
 from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import predict_then_learn
 from bayou.kernels import cache
-from bayou.outputs.prediction_files import Part
+from bayou.outputs.prediction_files import PredictionChunk
 from bayou.outputs.prediction_table import prediction_table
-from bayou.outputs.text import csv, fragments
-from bayou.recipe.feature_counts import Uses
+from bayou.outputs.text import csv, csv_fragments
+from bayou.recipe.feature_counts import FeatureCounts
 from bayou.sources.formats import registry as formats
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def learner(name: str) -> str:
     return f"learner {name}"
 
 
-def usual_tasks() -> list[str]:
+def default_tasks() -> list[str]:
     """Return the tasks that most users need: the default learner and every format."""
     return [learner(registry.DEFAULT), *(f"read {record.name}" for record in formats.RECORDS if record.samples)]
 
 
 def all_tasks() -> list[str]:
     """Return the tasks of every built-in learner and every format."""
-    return [*map(learner, (record.name for record in registry.own_records())), *usual_tasks()[1:]]
+    return [*map(learner, (record.name for record in registry.own_records())), *default_tasks()[1:]]
 
 
 def run(task: str) -> None:
@@ -168,9 +168,9 @@ def learning(learner: Learner, rows: Batch) -> None:
     predict_then_learn(learner, rows).score(meter_for(learner.record.task))
 
 
-def writing(learner: Learner, predicted: Any, part: Part) -> None:
+def writing(learner: Learner, predicted: Any, part: PredictionChunk) -> None:
     """Load or compile the kernels that write and score predictions."""
-    csv(part.rows.numbers, fragments(part.texts_behind(False)), fragments(part.texts()))
+    csv(part.rows.numbers, csv_fragments(part.trailing_text_columns(False)), csv_fragments(part.texts()))
     meter_for(learner.record.task).add_prediction(predicted, np.ones(len(part)))
 
 
@@ -179,9 +179,9 @@ def _learn(name: str) -> None:
     made.compile_last_kernels()  # first: the process that waits for these kernels starts with the others
     rows = toy_rows(made)
     learning(made, rows)
-    Uses().count(rows)
+    FeatureCounts().count(rows)
     predicted = made.predict(rows, horizon="later")
-    writing(made, predicted, Part(prediction_table(made, predicted)))
+    writing(made, predicted, PredictionChunk(prediction_table(made, predicted)))
 
 
 def _read(format: str) -> None:

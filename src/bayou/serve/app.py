@@ -13,7 +13,7 @@ from bayou.serve.http_request import HttpRequest, Response
 from bayou.serve.log import ARROW, JSON
 from bayou.serve.messages import Messages
 from bayou.serve.metrics import Metrics
-from bayou.serve.model_requests import LABEL, LEARN, PREDICT, ModelRequest
+from bayou.serve.model_requests import LABEL_REQUEST, LEARN_REQUEST, PREDICT, ModelRequest
 from bayou.serve.openapi import MAX_FEATURES, MAX_LEVEL, MIN_LEVEL
 from bayou.serve.owner import Owner
 from bayou.serve.request_bodies import (
@@ -106,7 +106,7 @@ class App:
         }
         # Fast path for the most frequent requests: one row and no token.
         hot = single is not None and not tokens.needed
-        self._hot = {"/predict": PREDICT, "/learn": LEARN} if hot else {}
+        self._hot = {"/predict": PREDICT, "/learn": LEARN_REQUEST} if hot else {}
         self._loop = asyncio.get_running_loop
 
     def __call__(self, scope: Any, receive: Any, send: Send) -> Awaitable[None]:
@@ -254,7 +254,7 @@ class App:
 
     async def _learn(self, request: HttpRequest, served: ModelService) -> Response:
         _check_writable(served)
-        work = self._work(LEARN)
+        work = self._work(LEARN_REQUEST)
         key = request.header(b"idempotency-key") or request.parameter("request")
         work.key = None if not key else checked_id(key)
         return await self._rows(request, served, work)
@@ -270,22 +270,22 @@ class App:
         may_remember: Callable[[], None] = lambda: None,
     ) -> Response:
         """Read the rows of a request and submit it. `may_remember` raises if rows with ids are not allowed."""
-        owner = _waited_for(served)
+        owner = _pending_response(served)
         options, reading = served.options, owner.model.reading
-        work.form, in_lines = detect_body_format(request.header(b"content-type"), reading.forms)
-        reading.check_form(work.form)
+        work.body_format, in_lines = detect_body_format(request.header(b"content-type"), reading.forms)
+        reading.check_form(work.body_format)
         work.level = _level(request.parameter("level"))
-        body, encoding, form = request.body, request.header(b"content-encoding"), work.form
+        body, encoding, body_format = request.body, request.header(b"content-encoding"), work.body_format
         given = request.parameter("id")
 
         def read() -> None:
             text = decompressed(body, encoding, options.body)
             if encoding:
                 self.unfinished.add(request.scope, len(text))
-            work.lines, work.single = lines_of(text, form, in_lines, options.rows)
+            work.lines, work.single = lines_of(text, body_format, in_lines, options.rows)
             with_ids = None
-            if len(text) > LONG_BODY_BYTES or form == ARROW:
-                work.read = reading.read(form, work.lines, work.kind == LEARN)
+            if len(text) > LONG_BODY_BYTES or body_format == ARROW:
+                work.read = reading.read(body_format, work.lines, work.kind == LEARN_REQUEST)
                 with_ids = work.read.with_ids
                 if work.read.n > options.rows:
                     raise RequestError(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
@@ -294,14 +294,14 @@ class App:
             with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
             if given is None and not with_ids:
                 return
-            if work.kind == LEARN:
-                work.row_ids = row_ids(work.lines, given, form)
+            if work.kind == LEARN_REQUEST:
+                work.row_ids = row_ids(work.lines, given, body_format)
                 return
-            work.ids = ids_to_remember(work.lines, given, form, work.single)
+            work.ids = ids_to_remember(work.lines, given, body_format, work.single)
             if work.ids is not None:
                 may_remember()
 
-        if len(body) > LONG_BODY_BYTES or encoding or form == ARROW:
+        if len(body) > LONG_BODY_BYTES or encoding or body_format == ARROW:
             owner.submit(work, served.pool, read)
         else:
             read()
@@ -310,16 +310,16 @@ class App:
 
     async def _label(self, request: HttpRequest, served: ModelService) -> Response:
         _check_writable(served)
-        owner = _waited_for(served)
+        owner = _pending_response(served)
         text = decompressed(request.body, request.header(b"content-encoding"), served.options.body)
         labels, single = labels_of(text, served.options.rows)
         if not labels:
             raise RequestError(422, "the body has no labels.")
         bodies = [bytes(one.label) for one in labels]
-        work = self._work(LABEL)
+        work = self._work(LABEL_REQUEST)
         work.lines, work.single = bodies, single
         work.ids = [checked_id(one.id) for one in labels]
-        work.answer = [
+        work.response = [
             b'{"label":%s}' % body if one.weight == 1.0 else b'{"label":%s,"weight":%r}' % (body, one.weight)
             for body, one in zip(bodies, labels, strict=True)
         ]
@@ -408,7 +408,7 @@ def _check_writable(served: ModelService) -> None:
         )
 
 
-def _waited_for(served: ModelService) -> Owner:
+def _pending_response(served: ModelService) -> Owner:
     """Return the model's owner; raise RequestError if it cannot take a request now."""
     owner = served.owner
     assert owner is not None

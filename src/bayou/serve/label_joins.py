@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bayou.serve.log import PendingEntry
 
 # Kinds of log entries.
-LEARN, ROW, LABEL, EXPIRE = range(4)
+LEARN, KIND_ROW, LABEL, KIND_EXPIRE = range(4)
 # States of an id.
 PENDING, JOINED, EXPIRED, EARLY = range(4)
 # Outcomes of a label.
@@ -56,8 +56,8 @@ class LabelJoins:
         self.default: bytes | None = None
         self.most_open, self.most_early = MAX_PENDING_ROWS, MAX_EARLY_LABELS
         found = dict(db.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
-        self.open, self.early = found.get(PENDING, 0), found.get(EARLY, 0)
-        self._open, self._early = self.open, self.early
+        self.n_pending, self.n_early = found.get(PENDING, 0), found.get(EARLY, 0)
+        self._open, self._early = self.n_pending, self.n_early
         self._oldest: float | None = None
         self._look_at_oldest()
 
@@ -71,7 +71,7 @@ class LabelJoins:
             if joins is None:
                 self._close_ids(item.labeled_ids, now)
             return joins
-        if item.kind == ROW:
+        if item.kind == KIND_ROW:
             return self._row(item, n, now)
         return self._label(item, n, now) if item.kind == LABEL else self._expire(item, now)
 
@@ -79,7 +79,7 @@ class LabelJoins:
         """Return False if a request was learned already."""
         found = self._db.execute("SELECT n FROM requests WHERE key = ?", (item.key,)).fetchone()
         if found is not None:
-            item.outcome, item.n = "duplicate", found[0]
+            item.outcome, item.sequence = "duplicate", found[0]
             self._counts["request duplicate"] += 1
             return False
         self._db.execute("INSERT INTO requests VALUES (?, ?, ?)", (item.key, n, now))
@@ -177,7 +177,7 @@ class LabelJoins:
         item.rows_to_learn = [(*self._body_of(n, key), self.default) for key, n in late]
         return None
 
-    def due(self, now: float) -> bool:
+    def has_expired(self, now: float) -> bool:
         """Return whether some ids have expired."""
         if self._open > self.most_open:
             return True
@@ -192,7 +192,7 @@ class LabelJoins:
 
         Thread-safe; the log's thread updates it about once a second.
         """
-        return self._oldest if self.open else None
+        return self._oldest if self.n_pending else None
 
     def _look_at_oldest(self) -> None:
         if self._open:
@@ -203,9 +203,9 @@ class LabelJoins:
         delays = sorted(self.delays)
         return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 
-    def remember(self) -> None:
+    def on_commit(self) -> None:
         """Commit the counts of the transaction, which is on disk."""
-        self.open, self.early = self._open, self._early
+        self.n_pending, self.n_early = self._open, self._early
         self.counts += self._counts
         self._counts.clear()
         if self._delays:
@@ -213,8 +213,8 @@ class LabelJoins:
             self.delayed += len(self._delays)
             self._delays = []
 
-    def forget(self) -> None:
+    def on_rollback(self) -> None:
         """Discard the counts of the transaction: it was rolled back."""
-        self._open, self._early = self.open, self.early
+        self._open, self._early = self.n_pending, self.n_early
         self._counts.clear()
         self._delays = []

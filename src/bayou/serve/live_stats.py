@@ -373,7 +373,7 @@ def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
     """Return weight, predicted and actual positives by bins of the prediction, from a sample of the rows."""
     step = max(1, len(batch) // SAMPLED_ROWS)
     rows = slice(len(batch) % step, None, step)
-    p, weights = expected[rows], step * batch.each_weight()[rows]
+    p, weights = expected[rows], step * batch.weights_or_ones()[rows]
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     positive = np.asarray(batch.labels)[rows] > 0
     columns = weights, weights * p, weights * positive

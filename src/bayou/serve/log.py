@@ -38,7 +38,7 @@ import xxhash
 
 from bayou.core.errors import BadModel
 from bayou.serve.clock import SteadyClock
-from bayou.serve.label_joins import EXPIRE, ROW, LabelJoins
+from bayou.serve.label_joins import KIND_EXPIRE, KIND_ROW, LabelJoins
 from bayou.sources.formats.registry import code_of
 
 # Codes of the formats of bodies.
@@ -87,7 +87,7 @@ class PendingEntry:
     key: str | None
     body: bytes
     outcome: str = ""
-    n: int = 0
+    sequence: int = 0
     rows_to_learn: Sequence[tuple[int, bytes, bytes]] = ()
     labeled_ids: Sequence[str] = ()
 
@@ -95,15 +95,15 @@ class PendingEntry:
 class LogEntry(NamedTuple):
     """Row of the log's table."""
 
-    n: int
+    sequence: int
     unit: int
-    at: float
+    timestamp: float
     kind: int
     form: int
     key: str | None
     body: bytes
-    joins: int | None
-    sum: int
+    joined_entry: int | None
+    checksum: int
 
 
 def _packed(form: int, body: bytes) -> tuple[int, bytes]:
@@ -129,8 +129,10 @@ def _zstd() -> Any:
     return pa.Codec("zstd", 1)
 
 
-def _checksum(n: int, unit: int, at: float, kind: int, form: int, key: str | None, body: bytes, joins: Any) -> int:
-    about = _ABOUT.pack(n, unit, at, kind, form, -1 if joins is None else joins)
+def _checksum(
+    sequence: int, unit: int, timestamp: float, kind: int, form: int, key: str | None, body: bytes, joined_entry: Any
+) -> int:
+    about = _ABOUT.pack(sequence, unit, timestamp, kind, form, -1 if joined_entry is None else joined_entry)
     total = xxhash.xxh3_64(about + (b"" if key is None else b"\0" + key.encode("utf-8", "surrogatepass")) + b"\0")
     total.update(body)  # bodies may be long, so they are not copied
     return total.intdigest() - (1 << 63)  # SQLite's integers are signed
@@ -244,20 +246,20 @@ class Log:
         self._unsigned = writer if is_other else None
         return is_other
 
-    def commit(self, units: Iterable[Sequence[PendingEntry]], at: float | None = None) -> None:
+    def commit(self, units: Iterable[Sequence[PendingEntry]], timestamp: float | None = None) -> None:
         """Log all items that change anything and set their outcomes; raise LogWriteError and log none if that fails."""
         assert self.ids is not None
-        now = self._at = max(self._at, self.clock() if at is None else at)
+        now = self._at = max(self._at, self.clock() if timestamp is None else timestamp)
         last, unit, lines = self.last, self.unit, self._pending
         with self._transaction():
             for items in units:
                 unit += 1
                 for item in items:
-                    joins = self.ids.apply(item, last + 1, now)
-                    if joins is not False:
-                        item.n = last = last + 1
+                    joined_entry = self.ids.apply(item, last + 1, now)
+                    if joined_entry is not False:
+                        item.sequence = last = last + 1
                         form, body = _packed(item.form, item.body)
-                        about = (last, unit, now, item.kind, form, item.key, body, joins)
+                        about = (last, unit, now, item.kind, form, item.key, body, joined_entry)
                         lines[last] = LogEntry(*about, _checksum(*about))
             self._db.executemany(_INSERT, lines.values())
             writers = self.writers
@@ -269,7 +271,7 @@ class Log:
             self.writers, self._unsigned = writers, None
         if self._head is not None and lines:
             with contextlib.suppress(OSError):  # the head only helps to detect damage
-                os.pwrite(self._head, _HEAD.pack(last, unit, lines[last].sum + (1 << 63)), 0)
+                os.pwrite(self._head, _HEAD.pack(last, unit, lines[last].checksum + (1 << 63)), 0)
         lines.clear()
 
     @contextlib.contextmanager
@@ -281,18 +283,18 @@ class Log:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                self.ids.forget()
+                self.ids.on_rollback()
                 self._pending.clear()
                 with contextlib.suppress(sqlite3.Error):
                     if self._db.in_transaction:
                         self._db.execute("ROLLBACK")
                 raise
-        self.ids.remember()
+        self.ids.on_commit()
 
     def is_due(self, now: float) -> bool:
         """Return whether some ids have expired."""
         with self._said():
-            return self.ids is not None and self.ids.due(now)
+            return self.ids is not None and self.ids.has_expired(now)
 
     def try_write(self, n_bytes: int) -> None:
         """Write `n_bytes` bytes and remove them again; raise LogWriteError if the disk does not take them."""
@@ -319,8 +321,8 @@ class Log:
         expected = after + 1
         unit: list[LogEntry] = []
         for entry in self._entries(after, self.last if until is None else until):
-            if entry.n != expected or _checksum(*entry[:-1]) != entry.sum:
-                self._refuse(expected, entry.n)
+            if entry.sequence != expected or _checksum(*entry[:-1]) != entry.checksum:
+                self._refuse(expected, entry.sequence)
             if unit and entry.unit != unit[0].unit:
                 yield unit
                 unit = []
@@ -345,27 +347,29 @@ class Log:
 
     def rows_learned_by(self, entry: LogEntry) -> Sequence[tuple[int, bytes, bytes]]:
         """Return the rows that are learned because an entry joins another one or expires rows: (form, row, label)."""
-        if entry.kind == EXPIRE:
+        if entry.kind == KIND_EXPIRE:
             label, _, numbers = entry.body.partition(b"\n")
-            return [(*self._body_of(int(n)), label) for n in numbers.split(b",")]
-        if entry.joins is None:
+            return [(*self._body_of(int(sequence)), label) for sequence in numbers.split(b",")]
+        if entry.joined_entry is None:
             return ()
-        form, other = self._body_of(entry.joins, entry.key)
-        return [(entry.form, entry.body, other) if entry.kind == ROW else (form, other, entry.body)]
+        form, other = self._body_of(entry.joined_entry, entry.key)
+        return [(entry.form, entry.body, other) if entry.kind == KIND_ROW else (form, other, entry.body)]
 
-    def _body_of(self, n: int, key: str | None = None) -> tuple[int, bytes]:
+    def _body_of(self, sequence: int, key: str | None = None) -> tuple[int, bytes]:
         """Return form and body of entry n; raise BadLog if it is damaged or has another id."""
-        found = self._pending.get(n)
+        found = self._pending.get(sequence)
         if found is None:
-            found = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (n,)).fetchone()
+            found = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (sequence,)).fetchone()
         if found is None or _checksum(*found[:-1]) != found[-1] or key not in (None, found[5]):
-            self._refuse(n, None)
+            self._refuse(sequence, None)
         return _unpacked(found[4], found[6])
 
     def _refuse(self, expected: int, found: int | None) -> NoReturn:
-        what = f"entry {expected:,} is missing" if found not in (expected, None) else f"entry {expected:,} is not whole"
+        reason = (
+            f"entry {expected:,} is missing" if found not in (expected, None) else f"entry {expected:,} is not whole"
+        )
         raise BadLog(
-            f"{self.path} is damaged: {what}. Restore the log from a copy, or begin again with a snapshot: "
+            f"{self.path} is damaged: {reason}. Restore the log from a copy, or begin again with a snapshot: "
             "bayou serve --model SNAPSHOT --data NEW_FOLDER."
         )
 
@@ -375,12 +379,13 @@ class Log:
             data = self._head_path.read_bytes()
             if len(data) != _HEAD.size:
                 return
-            n, _, total = _HEAD.unpack(data)
+            sequence, _, total = _HEAD.unpack(data)
             with self._said():
-                found = self._db.execute("SELECT sum FROM log WHERE n = ?", (n,)).fetchone()
-            if n and (found is None or found[0] + (1 << 63) != total):
+                found = self._db.execute("SELECT sum FROM log WHERE n = ?", (sequence,)).fetchone()
+            if sequence and (found is None or found[0] + (1 << 63) != total):
                 raise BadLog(
-                    f"{self.path} is damaged: it ends at entry {self.last:,}, but {n:,} were acknowledged. Restore the "
+                    f"{self.path} is damaged: it ends at entry {self.last:,}, but {sequence:,} were acknowledged. "
+                    "Restore the "
                     "log from a copy, or begin again with the newest snapshot: bayou serve --model SNAPSHOT --data "
                     "NEW_FOLDER."
                 )

@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from bayou.serve.label_joins import EXPIRE
+from bayou.serve.label_joins import KIND_EXPIRE
 from bayou.serve.log import JSON, BadLog, Log, LogWriteError, PendingEntry
 from bayou.serve.model_requests import LearningUnit
 from bayou.serve.telemetry import Times
@@ -54,13 +54,13 @@ class LogWriter(threading.Thread):
         self.on_error: Callable[[BaseException], None] = traceback.print_exception
         self.on_look: Callable[[], None] = lambda: None
 
-    def put(self, unit: LearningUnit) -> None:
+    def submit(self, unit: LearningUnit) -> None:
         unit.queued = time.perf_counter()
         with self._ready:
             self._waiting.append(unit)
             self._ready.notify()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Write what is queued, then stop."""
         with self._ready:
             self._stop_requested = True
@@ -122,7 +122,7 @@ class LogWriter(threading.Thread):
         if self._more or looks:
             self._more = self._log.is_due(self._log.clock())
             if self._more:
-                units.append(LearningUnit([PendingEntry(EXPIRE, JSON, None, b"")], []))
+                units.append(LearningUnit([PendingEntry(KIND_EXPIRE, JSON, None, b"")], []))
 
     def _commit(self, units: Sequence[LearningUnit]) -> None:
         started = time.perf_counter()

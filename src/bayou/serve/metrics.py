@@ -80,8 +80,8 @@ _METRICS = (
     _gauge("loss_hour", "The same over the last hour.", lambda of: of.live["loss_hour"]),
     _gauge("drift_alarm", "1 if a model that learns no more would lose clearly more.", _drift_alarm),
     _gauge("waiting_requests", "Requests that wait for the model.", lambda of: len(of.owner.waiting)),
-    _gauge("open_rows", "Rows that wait for their label.", _of_ids(lambda ids: ids.open)),
-    _gauge("early_labels", "Labels that wait for their row.", _of_ids(lambda ids: ids.early)),
+    _gauge("open_rows", "Rows that wait for their label.", _of_ids(lambda ids: ids.n_pending)),
+    _gauge("early_labels", "Labels that wait for their row.", _of_ids(lambda ids: ids.n_early)),
     _gauge(
         "oldest_open_row_timestamp_seconds",
         "When the oldest row that waits for its label was predicted, in unix time.",

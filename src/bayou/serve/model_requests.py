@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bayou.serve.label_joins import KIND_ROW
 from bayou.serve.label_joins import LABEL as LABEL_ENTRY
 from bayou.serve.label_joins import LEARN as LEARN_ENTRY
-from bayou.serve.label_joins import ROW
 from bayou.serve.log import JSON, PendingEntry
 from bayou.serve.row_reader import ParsedRows
 
-PREDICT, LEARN, LABEL = range(3)
+PREDICT, LEARN_REQUEST, LABEL_REQUEST = range(3)
 
 
 class ModelRequest:
@@ -37,12 +37,12 @@ class ModelRequest:
     ids: Sequence[str | None] | None = None
     level: float = 0.95
     read: ParsedRows | None = None
-    answer: Any = None
+    response: Any = None
 
     def __init__(
         self, kind: int, form: int, lines: Sequence[bytes], single: bool, future: asyncio.Future[bytes]
     ) -> None:
-        self.kind, self.form, self.lines, self.single, self.future = kind, form, lines, single, future
+        self.kind, self.body_format, self.lines, self.single, self.future = kind, form, lines, single, future
 
 
 @dataclass(slots=True, eq=False)
@@ -72,13 +72,17 @@ class LearningUnit:
         if plain:
             text = b"\n".join([line for work in plain for line in work.lines])
             item = PendingEntry(
-                LEARN_ENTRY, plain[0].form, None, text, labeled_ids=[key for work in plain for key in work.row_ids]
+                LEARN_ENTRY,
+                plain[0].body_format,
+                None,
+                text,
+                labeled_ids=[key for work in plain for key in work.row_ids],
             )
             unit.items.append(item)
             unit.requests += [(work, (item,)) for work in plain]
         for work in requests[len(plain) :]:
             text = b"\n".join(work.lines)
-            unit._add(work, [PendingEntry(LEARN_ENTRY, work.form, work.key, text, labeled_ids=work.row_ids)])
+            unit._add(work, [PendingEntry(LEARN_ENTRY, work.body_format, work.key, text, labeled_ids=work.row_ids)])
         return unit
 
     @classmethod
@@ -86,7 +90,7 @@ class LearningUnit:
         """Return the unit of late labels, which may join rows."""
         unit = cls([], [])
         for work in requests:
-            pairs = zip(work.ids or (), work.answer, strict=True)
+            pairs = zip(work.ids or (), work.response, strict=True)
             unit._add(work, [PendingEntry(LABEL_ENTRY, JSON, key, label) for key, label in pairs])
         return unit
 
@@ -96,7 +100,9 @@ class LearningUnit:
         unit = cls([], [])
         for work in requests:
             pairs = zip(work.ids or (), work.lines, strict=True)
-            unit._add(work, [PendingEntry(ROW, work.form, key, line) for key, line in pairs if key is not None])
+            unit._add(
+                work, [PendingEntry(KIND_ROW, work.body_format, key, line) for key, line in pairs if key is not None]
+            )
         return unit
 
     def _add(self, work: ModelRequest, items: list[PendingEntry]) -> None:

@@ -29,7 +29,7 @@ from bayou.serve import responses
 from bayou.serve.live_stats import SAMPLED_ROWS, LiveStats
 from bayou.serve.log import ARROW, Log, PendingEntry
 from bayou.serve.log_writer import LogWriter
-from bayou.serve.model_requests import LABEL, LEARN, PREDICT, LearningUnit, ModelRequest, in_order
+from bayou.serve.model_requests import LABEL_REQUEST, LEARN_REQUEST, PREDICT, LearningUnit, ModelRequest, in_order
 from bayou.serve.responses import RequestError
 from bayou.serve.row_reader import ParsedRows
 from bayou.serve.served_model import CHUNK_ROWS, ServedModel, losses_of, pieces
@@ -95,16 +95,16 @@ class Owner(threading.Thread):
 
     def copy(self) -> Future[Snapshot]:
         """Return a future snapshot of the model, with its version."""
-        future = self._copies.ask()
+        future = self._copies.request()
         self._wake()
         return future
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Finish all queued work, then stop."""
         self._stop_requested = True
         self._wake()
 
-    def replace(self, model: ServedModel) -> None:
+    def replace_model(self, model: ServedModel) -> None:
         """Replace the model; for replicas."""
         self.model = model
 
@@ -145,7 +145,7 @@ class Owner(threading.Thread):
         if not self._stop_requested or busy or self._responses:
             return False
         if self.log_writer is not None and self.log_writer.is_alive():
-            self.log_writer.end()
+            self.log_writer.close()
             self.log_writer.join()
             return not self._committed
         return True
@@ -178,7 +178,7 @@ class Owner(threading.Thread):
 
     def _refuse_all(self) -> None:
         """Refuse all requests that still wait."""
-        self._copies.end(self._why_not)
+        self._copies.close(self._why_not)
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, self._responses, True)
 
@@ -210,10 +210,10 @@ class Owner(threading.Thread):
                 self._long.append(self._predict_long(some[0]))
             else:
                 self._predict(some)
-        for some in _alike(kinds[LEARN]):
+        for some in _alike(kinds[LEARN_REQUEST]):
             self._learn(some)
-        if kinds[LABEL]:
-            self._label(kinds[LABEL])
+        if kinds[LABEL_REQUEST]:
+            self._label(kinds[LABEL_REQUEST])
 
     def _readable(self, requests: list[ModelRequest], learns: bool) -> tuple[list[ModelRequest], ParsedRows | None]:
         """Return the requests whose rows are all valid, and those rows; refuse the others."""
@@ -221,7 +221,7 @@ class Owner(threading.Thread):
             read = requests[0].read
             return ([], None) if self._refused(requests[0], read.bad) else (requests, read)
         lines = [line for work in requests for line in work.lines]
-        read = self.model.reading.read(requests[0].form, lines, learns)
+        read = self.model.reading.read(requests[0].body_format, lines, learns)
         if not read.bad:
             return requests, read
         good = self._split_valid(requests, read.bad)
@@ -247,7 +247,7 @@ class Owner(threading.Thread):
         for work in requests:
             said, last = by_level[work.level], first + len(work.lines)
             if work.ids is not None:
-                work.answer = said.rows[first:last]
+                work.response = said.rows[first:last]
                 remembered.append(work)
             else:
                 self._set_response(work, said.answer(first, last, version, work.single))
@@ -271,7 +271,7 @@ class Owner(threading.Thread):
             else:
                 parts.append(said.json())
         if work.ids is not None:
-            work.answer = rows
+            work.response = rows
             self._log_rows([work])
         elif work.single:
             self._set_response(work, responses.single(rows[0], self.model.version))
@@ -288,7 +288,7 @@ class Owner(threading.Thread):
     def _put(self, unit: LearningUnit) -> None:
         assert self.log_writer is not None
         if unit.items:
-            self.log_writer.put(unit)
+            self.log_writer.submit(unit)
 
     def _learn(self, requests: list[ModelRequest]) -> None:
         requests, read = self._readable(in_order(requests), learns=True)
@@ -301,7 +301,7 @@ class Owner(threading.Thread):
 
     def _log_rows(self, requests: list[ModelRequest]) -> None:
         check = self.model.reading.check_rows
-        good = [work for work in requests if not self._refused(work, check(work.form, work.lines))]
+        good = [work for work in requests if not self._refused(work, check(work.body_format, work.lines))]
         self._put(LearningUnit.to_remember(good))
 
     def _split_valid(self, requests: Sequence[ModelRequest], bad: dict[int, str]) -> list[ModelRequest]:
@@ -334,12 +334,12 @@ class Owner(threading.Thread):
                 self._set_response(work, RequestError(503, unit.failed))
             return
         read, lines = self._rows_of(unit)
-        version = max((item.n for item in unit.items if item.outcome != "duplicate"), default=0)
+        version = max((item.sequence for item in unit.items if item.outcome != "duplicate"), default=0)
         if read is not None:
             done = 0
             try:
                 later = self._later_losses(read.batch)
-                for piece, predictions, losses in self.model.learn(read, version, self._copies.before):
+                for piece, predictions, losses in self.model.learn(read, version, self._copies.before_learn):
                     unit.predictions.append(predictions)
                     part = None if later is None else later[done : done + len(piece)]
                     self._watch(piece, predictions, losses, part, lines, done)
@@ -374,7 +374,7 @@ class Owner(threading.Thread):
         batch = batch[:SAMPLED_ROWS]
         if not learner.tells_later_apart:
             return None
-        predictions = learner.predict(batch, horizon="later").of_data_as_learned()
+        predictions = learner.predict(batch, horizon="later").without_sampling_correction()
         return losses_of(predictions, batch, learner.record.task)
 
     def _watch(
@@ -410,11 +410,11 @@ class Owner(threading.Thread):
         version = self.model.version
         if work.kind == PREDICT:
             outcomes = iter(items)
-            for key, row in zip(work.ids or (), work.answer, strict=True):
+            for key, row in zip(work.ids or (), work.response, strict=True):
                 if key is not None and (outcome := next(outcomes).outcome):
                     row["remembered"] = outcome
-            self._set_response(work, responses.of_rows(work.answer, version, work.single))
-        elif work.kind == LABEL:
+            self._set_response(work, responses.of_rows(work.response, version, work.single))
+        elif work.kind == LABEL_REQUEST:
             predictions = [{"id": item.key, "outcome": item.outcome} for item in items]
             said = (
                 {**predictions[0], "version": version} if work.single else {"labels": predictions, "version": version}
@@ -438,7 +438,7 @@ def _alike(requests: list[ModelRequest]) -> Iterator[list[ModelRequest]]:
     """Yield groups of requests that can be read as one; a long one is a group of its own."""
     some: list[ModelRequest] = []
     for work in requests:
-        if some and (work.read is not None or some[0].read is not None or work.form != some[0].form):
+        if some and (work.read is not None or some[0].read is not None or work.body_format != some[0].body_format):
             yield some
             some = []
         some.append(work)

@@ -110,17 +110,17 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     return b"".join(parts)
 
 
-def lines_of(body: bytes, form: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
+def lines_of(body: bytes, body_format: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
     """Return the rows of a body, one per line, and whether it is a single row and not a list."""
-    if form == ARROW:
+    if body_format == ARROW:
         return [body], False
-    if form == JSON and not lines:
+    if body_format == JSON and not lines:
         text = body.strip()
         if text.startswith(b"["):
             return _counted(_rows_in(text), most), False
         return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
     rows = [line for line in body.split(b"\n") if line and not line.isspace()]
-    return _counted(rows, most), form != JSON and len(rows) == 1
+    return _counted(rows, most), body_format != JSON and len(rows) == 1
 
 
 def _rows_in(text: bytes) -> list[bytes]:
@@ -153,15 +153,17 @@ def _counted(rows: list[bytes], most: int) -> list[bytes]:
     return rows
 
 
-def ids_to_remember(lines: Sequence[bytes], given: str | None, form: int, single: bool) -> list[str | None] | None:
+def ids_to_remember(
+    lines: Sequence[bytes], given: str | None, body_format: int, single: bool
+) -> list[str | None] | None:
     """Return the ids under which rows are to be stored; None if there are none."""
     if given is not None:
         if len(lines) != 1:
             raise RequestError(422, "?id= is for one row; give each of several rows a field `id`.")
-        if form not in (JSON, VW):
+        if body_format not in (JSON, VW):
             raise RequestError(422, "rows are remembered as JSON or VW text; send this one so.")
         return [checked_id(given)]
-    if form != JSON:
+    if body_format != JSON:
         return None
     found: list[str | None] = []
     for index, key in enumerate(_keys_in(lines)):
@@ -172,9 +174,9 @@ def ids_to_remember(lines: Sequence[bytes], given: str | None, form: int, single
     return found if any(key is not None for key in found) else None
 
 
-def row_ids(lines: Sequence[bytes], given: str | None, form: int) -> list[str]:
+def row_ids(lines: Sequence[bytes], given: str | None, body_format: int) -> list[str]:
     """Return the ids that labeled rows have; invalid ones are left out."""
-    keys = [given] if given is not None else _keys_in(lines) if form == JSON else ()
+    keys = [given] if given is not None else _keys_in(lines) if body_format == JSON else ()
     found = []
     for key in keys:
         with suppress(RequestError):

@@ -66,7 +66,7 @@ class PredictionResponse:
         if learner.record.task == "multiclass":
             self.rows = [row for part in prediction for row in _of_classes(learner, part, level)]
             return
-        intervals = [part.interval(level) if learner.posterior else None for part in prediction]
+        intervals = [part.interval(level) if learner.has_posterior else None for part in prediction]
         parts = [column_values(learner, *part, in_tables=False) for part in zip(prediction, intervals, strict=True)]
         self._columns = parts[0] if len(parts) == 1 else {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
 

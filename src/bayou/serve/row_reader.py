@@ -97,31 +97,33 @@ class RowReader:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def check_form(self, form: int) -> None:
+    def check_form(self, body_format: int) -> None:
         """Raise BadInput if the model cannot read a format."""
-        if form not in self.forms:
+        if body_format not in self.forms:
             words = {body.code: body.description for body in with_bodies()}
-            raise BadInput(f"this model reads {' or '.join(words[known] for known in self.forms)}, not {words[form]}.")
+            raise BadInput(
+                f"this model reads {' or '.join(words[known] for known in self.forms)}, not {words[body_format]}."
+            )
 
-    def read(self, form: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
+    def read(self, body_format: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
         """Parse rows, one per line; an Arrow stream is one line."""
-        if form == ARROW:
+        if body_format == ARROW:
             return self._arrow(lines[0], learns)
-        read = self._read(form, lines, learns)
+        read = self._read(body_format, lines, learns)
         if len(read.batch) + len(read.bad) < read.n:
-            self._describe(form, lines, learns, read)
+            self._describe(body_format, lines, learns, read)
         return read
 
-    def _read(self, form: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
-        parsed = self._parsers[form, learns].parse(block_of(b"\n".join(lines)))
+    def _read(self, body_format: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
+        parsed = self._parsers[body_format, learns].parse(block_of(b"\n".join(lines)))
         return self._finished(parsed, parsed.lines, learns)
 
-    def _describe(self, form: int, lines: Sequence[bytes], learns: bool, read: ParsedRows) -> None:
+    def _describe(self, body_format: int, lines: Sequence[bytes], learns: bool, read: ParsedRows) -> None:
         """Describe every bad row; parsers describe the first few."""
         good = set() if read.batch.positions is None else set(read.batch.positions.tolist())
         for row in range(len(lines)):
             if row not in good and row not in read.bad:
-                told = self._read(form, [lines[row]], learns).bad if len(read.bad) < MAX_DESCRIBED_ROWS else {}
+                told = self._read(body_format, [lines[row]], learns).bad if len(read.bad) < MAX_DESCRIBED_ROWS else {}
                 read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
 
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> ParsedRows:
@@ -131,7 +133,7 @@ class RowReader:
             batch = batch.with_positions(parsed.positions)
         if not learns:
             batch = batch.replace(labels=None, weights=None)
-        bad = {line.line: f"{line.what}." for line in parsed.bad}
+        bad = {line.line: f"{line.reason}." for line in parsed.bad_lines}
         read = ParsedRows(
             batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes
         )
@@ -142,7 +144,7 @@ class RowReader:
         parsed.settle_labels(self._rule, 0.0 if self._learner.negative_label == 0 else -1.0, advice=False)
         if not self._several:
             return []
-        labels = self._rule.number(parsed.labels, parsed.texts, join=False)
+        labels = self._rule.number(parsed.labels, parsed.texts, add_classes=False)
         new, first = np.unique(parsed.labels[labels < 0], return_index=True)
         new = new[np.argsort(first)] if self._may_join else new[:0]
         names = [parsed.texts.get(label) or name_of(label) for label in new.tolist()]
@@ -166,12 +168,12 @@ class RowReader:
         """Return the batch to learn, in log order; new classes are added now, unless the learner rejects them."""
         if not read.classes:
             return read.batch
-        numbers, labels = self._rule.joining(read.classes), np.array(read.batch.labels)
+        numbers, labels = self._rule.with_new_classes(read.classes), np.array(read.batch.labels)
         new = labels >= FIRST_NEW_CLASS
         labels[new] = np.array(numbers, np.float64)[labels[new].astype(np.int64) - FIRST_NEW_CLASS]
         batch = read.batch.with_labels(labels, read.batch.weights)
         self._learner.check(batch)
-        self._rule.join(read.classes)
+        self._rule.add_classes(read.classes)
         return batch
 
     def _checked(self, read: ParsedRows, learns: bool) -> ParsedRows:
@@ -181,11 +183,11 @@ class RowReader:
         try:
             look(read.batch)
         except BadInput:
-            from bayou.runs.batching import halved
+            from bayou.runs.batching import bisect_rejected
 
             read.refused = not read.bad
             kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
-            for _, part, answer in halved(all_rows, look):
+            for _, part, answer in bisect_rejected(all_rows, look):
                 if isinstance(answer, BadInput):
                     read.bad[int(np.asarray(part.positions)[0])] = str(answer)
                 else:
@@ -223,9 +225,9 @@ class RowReader:
 
     # --- labels that come later ---------------------------------------------------------------------------------------
 
-    def attach_label(self, form: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
+    def attach_label(self, body_format: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
         """Return a row with a label and weight in place of its own, as if it had been sent with them."""
-        if form == VW:
+        if body_format == VW:
             value = float(label) if isinstance(label, bool) else label
             return b"%s %r %s" % (str(value).encode(), weight, row[row.index(b"|") :])
         more = [(self.label, label)]
@@ -240,18 +242,20 @@ class RowReader:
         row = b"|" if VW in self.forms else b"{}"
         return self.rows_with_labels([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
 
-    def check_rows(self, form: int, rows: Sequence[bytes]) -> dict[int, str]:
+    def check_rows(self, body_format: int, rows: Sequence[bytes]) -> dict[int, str]:
         """Return why rows would be rejected if they had a label, by their number."""
         sample: Any = (
             self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
         )
-        return self.rows_with_labels([(form, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
+        return self.rows_with_labels([(body_format, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
 
     def rows_with_labels(self, rows: Sequence[tuple[int, bytes, bytes]]) -> ParsedRows:
         """Parse rows with their late labels: (form, row, label with a weight), in order."""
         told = [json.loads(about) for _, _, about in rows]
         pairs = [(about["label"], float(about.get("weight", 1.0))) for about in told]
-        lines = [self.attach_label(form, row, *pair) for (form, row, _), pair in zip(rows, pairs, strict=True)]
+        lines = [
+            self.attach_label(body_format, row, *pair) for (body_format, row, _), pair in zip(rows, pairs, strict=True)
+        ]
         read = self.read(self.forms[0], lines, learns=True)
         if self.kind == "table" and self._weight is None:
             weights = np.array([weight for _, weight in pairs])[_numbered(read.batch).positions]

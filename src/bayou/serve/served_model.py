@@ -12,10 +12,10 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.extras import Counters
-from bayou.core.incremental_snapshot import GradualCopy
+from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS
-from bayou.recipe.feature_counts import Uses
+from bayou.recipe.feature_counts import FeatureCounts
 from bayou.serve.label_joins import LEARN
 from bayou.serve.log import ARROW, BadLog, Log, LogEntry
 from bayou.serve.row_reader import ParsedRows, RowReader
@@ -37,9 +37,9 @@ class ServedModel:
     def __init__(self, learner: Learner, version: int = 0) -> None:
         self.learner, self.version = learner, version
         self.reading = RowReader(learner)
-        self._uses = learner.extras.uses or Uses()
+        self._uses = learner.extras.uses or FeatureCounts()
         self._uncounted: list[Batch] = []  # batches learned while a snapshot is made
-        self._copied: GradualCopy | None = None
+        self._copied: IncrementalSnapshot | None = None
         # Sums continue from those of the snapshot, in the order of the log: separate sums would round differently.
         counters = learner.extras.counters or Counters(loss_name=self.loss_name)
         # One more run, however often the server is restarted.
@@ -87,7 +87,7 @@ class ServedModel:
     def _count_uses(self) -> None:
         """Count the features of learned chunks, unless a snapshot is copying those counts."""
         if self._copied is not None:
-            self._copied.take_uses()
+            self._copied.copy_counts()
             self._copied = None
         for piece in self._uncounted:
             self._uses.count(piece)
@@ -101,14 +101,15 @@ class ServedModel:
         if read is not None and read.bad and learns:
             row, why = next(iter(read.bad.items()))
             raise BadLog(
-                f"{log.path}: entry {entries[0].n:,} was learned once and cannot be read now (row {row}: {why}) Use "
+                f"{log.path}: entry {entries[0].sequence:,} was learned once and cannot be read now (row {row}: "
+                f"{why}) Use "
                 "the version of bayou that wrote it."
             )
         if read is not None:
             with suppress(BadInput):  # rejected as a whole, as when it was logged
-                for _ in self.learn(read, entries[-1].n):
+                for _ in self.learn(read, entries[-1].sequence):
                     pass
-        self.version = entries[-1].n
+        self.version = entries[-1].sequence
 
     def _read_again(self, log: Log, entries: Sequence[LogEntry]) -> ParsedRows | None:
         if entries[0].kind == LEARN:
@@ -126,15 +127,15 @@ class ServedModel:
 
     def of_full_stream(self, prediction: Any) -> Any:
         """Return predictions made while learning as `predict` would make them."""
-        return prediction.of_full_stream(self.learner.negative_rate)
+        return prediction.with_sampling_correction(self.learner.negative_rate)
 
-    def copy(self) -> GradualCopy:
+    def copy(self) -> IncrementalSnapshot:
         """Begin a snapshot of the model."""
         self._count_uses()
         extras = self.learner.extras
         extras.counters, extras.unfinished = self.counters, None
         extras.uses = self._uses if extras.recipe is not None else None
-        self._copied = GradualCopy(self.learner)
+        self._copied = IncrementalSnapshot(self.learner)
         return self._copied
 
 
@@ -151,7 +152,7 @@ def losses_of(prediction: Any, batch: Batch, task: str) -> np.ndarray:
     if task == "regression":
         return np.square(prediction.expected - labels)
     if task == "multiclass":
-        chance = prediction.chance_of(labels)
+        chance = prediction.label_probability(labels)
     else:
         chance = np.where(labels > 0, prediction.expected, 1.0 - prediction.expected)
     return -np.log(np.maximum(chance, 1e-14))

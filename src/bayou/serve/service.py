@@ -22,14 +22,14 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.incremental_snapshot import GradualCopy
+from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.core.learner import Learner
 from bayou.core.printable import shorten
 from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.outputs.feature_table import feature_table
-from bayou.recipe.feature_counts import Uses
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_counts import FeatureCounts
+from bayou.recipe.feature_names import FeatureNames
 from bayou.runs import warmup
 from bayou.serve.health import Health, LastingProblem
 from bayou.serve.label_joins import LABEL_WAIT_SECONDS, MAX_PENDING_ROWS, LabelJoins
@@ -202,7 +202,7 @@ class ModelService:
         log = self.log.reader()
         try:
             for unit in log.units(until=until):
-                self.log_checked = unit[-1].n
+                self.log_checked = unit[-1].sequence
                 if self._ends.wait(0.0005):
                     return
         except BadModel as error:
@@ -228,7 +228,7 @@ class ModelService:
             self.owner = Owner(model, None, loop, self.live, self.telemetry.times[self.name])
             self.owner.on_error = self._failed("the model is out of order")
             self.owner.start()
-        self.owner.replace(model)
+        self.owner.replace_model(model)
         self.snapshot_version, self.state, self.why = newest, "ready", ""
         self.snapshot_at = _written_at(path)
 
@@ -260,14 +260,16 @@ class ModelService:
 
     def features(self, top: int) -> Future[dict[str, Any]]:
         """Return the largest weights by name, from a snapshot, so that no request has to wait."""
-        return self._from_copy(self.pool, lambda copied, version: largest(copied.learner(), top) | {"version": version})
+        return self._from_copy(
+            self.pool, lambda copied, version: largest(copied.to_learner(), top) | {"version": version}
+        )
 
-    def _from_copy(self, pool: ThreadPoolExecutor, make: Callable[[GradualCopy, int], T]) -> Future[T]:
+    def _from_copy(self, pool: ThreadPoolExecutor, make: Callable[[IncrementalSnapshot, int], T]) -> Future[T]:
         """Return the result of `make`, called in a pool with a snapshot of the model."""
         assert self.owner is not None
         result: Future[T] = Future()
 
-        def run(copied: GradualCopy, version: int) -> None:
+        def run(copied: IncrementalSnapshot, version: int) -> None:
             try:
                 result.set_result(make(copied, version))
             except BaseException as error:
@@ -282,7 +284,7 @@ class ModelService:
         self.owner.copy().add_done_callback(done)
         return result
 
-    def _write(self, copied: GradualCopy, version: int, asked: float) -> int:
+    def _write(self, copied: IncrementalSnapshot, version: int, asked: float) -> int:
         started = time.monotonic()
         try:
             if version > self.snapshot_version or not self.folder.snapshot(version).exists():
@@ -329,7 +331,7 @@ class ModelService:
             damage = self._without_paths(self.log_damage)
             told["log"] = {"entries": self.log.last, "checked": self.log_checked, "damage": damage or None}
             told["labels"] = {
-                "open": ids.open, "early": ids.early, "wait": ids.wait, "default": self.options.default,
+                "open": ids.n_pending, "early": ids.n_early, "wait": ids.wait, "default": self.options.default,
                 "counts": dict(ids.counts),
             }  # fmt: skip
         return told
@@ -449,7 +451,7 @@ class ModelService:
         if owner is not None and owner.is_alive() and owner.broken is None and self.log is not None:
             if self.model.version != self.snapshot_version:
                 told = self.snapshot()
-                owner.end()
+                owner.close()
                 try:
                     version = told.result(timeout=600.0)
                     self.say(f"{self.name}: a snapshot of entry {version:,} was written")
@@ -459,10 +461,10 @@ class ModelService:
                         where = f"what was learned after entry {max(self.snapshot_version, 0):,} is in no snapshot"
                     self._say_local(f"no last snapshot ({error}); {where}")
             else:
-                owner.end()
+                owner.close()
             owner.join(timeout=60.0)
         elif owner is not None:
-            owner.end()
+            owner.close()
         if self.state == "ready":
             self._keep_history()
         self._writing.shutdown()
@@ -497,13 +499,15 @@ def warm_up(model: ServedModel) -> None:
         with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
             told = learner.predict(rows, horizon=horizon)
     PredictionResponse(learner, [told], 0.95).json()
-    Uses().count(Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[1.0, 1.0]).astype(dtype))  # its table grows, too
+    FeatureCounts().count(
+        Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[1.0, 1.0]).astype(dtype)
+    )  # its table grows, too
     if learner.record.task != "multiclass":
         learner.weights_at([0])
     learner.parts()
     for line, learns in product(reading.samples, (True, False)):
         for names in reading.read(reading.forms[0], [line], learns).names:
-            Names(learner.n_features).add(names)
+            FeatureNames(learner.n_features).add(names)
 
 
 def largest(learner: Learner, top: int) -> dict[str, Any]:
@@ -529,9 +533,9 @@ def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any
     recipe = {"task": "binary"} | recipe if task_of(registry.find(name)) == "auto" else dict(recipe)
     start = start_from(name, settings, None, None, recipe)
     kind = Recipe(kind="rows", bits=bits, **recipe)
-    chosen = start.chosen(kind.task)
-    memory.check(chosen.make(1), kind.n_features)
-    learner = chosen.make(kind.n_features)
+    chosen = start.spec_for(kind.task)
+    memory.check(chosen.build(1), kind.n_features)
+    learner = chosen.build(kind.n_features)
     learner.extras = Extras.new(kind)
     return learner
 

@@ -6,11 +6,11 @@ from collections import deque
 from concurrent.futures import Future
 
 from bayou.core.batch import Batch
-from bayou.core.incremental_snapshot import GradualCopy
+from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.serve.responses import RequestError
 from bayou.serve.served_model import ServedModel
 
-Snapshot = tuple[GradualCopy, int]
+Snapshot = tuple[IncrementalSnapshot, int]
 
 
 class SnapshotQueue:
@@ -18,13 +18,13 @@ class SnapshotQueue:
 
     def __init__(self) -> None:
         self._waiting: deque[Future[Snapshot]] = deque()
-        self._under_way: tuple[GradualCopy, int, list[Future[Snapshot]]] | None = None
+        self._under_way: tuple[IncrementalSnapshot, int, list[Future[Snapshot]]] | None = None
         self._over = ""
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._under_way)
 
-    def ask(self) -> Future[Snapshot]:
+    def request(self) -> Future[Snapshot]:
         """Return a future of a snapshot and its version, or of an error. Its callbacks must be fast."""
         future: Future[Snapshot] = Future()
         self._waiting.append(future)
@@ -32,10 +32,10 @@ class SnapshotQueue:
             self._refuse()
         return future
 
-    def before(self, piece: Batch) -> None:
+    def before_learn(self, piece: Batch) -> None:
         """Copy the parts of the model that the given rows will change; call this before they are learned."""
         if self._under_way is not None:
-            self._under_way[0].before(piece)
+            self._under_way[0].before_learn(piece)
 
     def advance(self, model: ServedModel, between_units: bool) -> bool:
         """Copy a further step if a snapshot is requested; return whether there was work. None begins within a unit."""
@@ -45,13 +45,13 @@ class SnapshotQueue:
         if self._under_way is None:
             return False
         copied, version, waiting = self._under_way
-        if copied.step():
+        if copied.copy_some():
             self._under_way = None
             for future in waiting:
                 future.set_result((copied, version))
         return True
 
-    def end(self, why: str) -> None:
+    def close(self, why: str) -> None:
         """Refuse all waiting and future requests, for the given reason."""
         self._over = why
         if self._under_way is not None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.files import remove_all_leftovers
-from bayou.core.incremental_snapshot import GradualCopy
+from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.core.storage import load
@@ -129,7 +129,7 @@ class StateFolder:
         """Save the model that the log continues from."""
         self._save(learner, self.base)
 
-    def _save(self, model: Learner | GradualCopy, path: Path) -> None:
+    def _save(self, model: Learner | IncrementalSnapshot, path: Path) -> None:
         model.save(path)
         path.chmod(0o600)
 
@@ -155,7 +155,7 @@ class StateFolder:
                 says.append(f"the snapshot of entry {version:,} is left out: {error}")
         return ServedModel(load(self.base))
 
-    def write(self, copied: GradualCopy, version: int) -> Path:
+    def write(self, copied: IncrementalSnapshot, version: int) -> Path:
         """Write a snapshot, and remove all but the newest ones."""
         path = self.snapshot(version)
         self._save(copied, path)

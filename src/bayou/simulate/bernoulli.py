@@ -13,7 +13,7 @@ from bayou.kernels.random import GOLDEN, mix, unit
 from bayou.simulate.seeds import example_state
 
 
-class Coins:
+class IndependentFeatures:
     """Independent features, each active with the same probability; only the active ones are visited.
 
     The number of inactive features between two active ones is geometric, P(k) = p (1 - p)^k. It is drawn from an alias

@@ -11,7 +11,7 @@ from bayou.kernels.random import GOLDEN, mix, unit
 from bayou.simulate.seeds import example_state
 
 
-class Categories:
+class CategoricalFeatures:
     """Features drawn from each category, with probabilities that depend only on the index within the category.
 
     So one table of cumulative probabilities serves categories of every size. For each of 4096 even slices of it, a
@@ -31,7 +31,7 @@ class Categories:
         per_row = len(self.sizes) * self.picked
         indptr = np.arange(size + 1) * per_row
         indices, labels = np.empty(size * per_row, np.uint32), np.empty(size)
-        _pick(
+        _sample(
             key, start, self.sizes, self.picked, self.chances, self.cumulative, self.guide, weights, link,
             indices, labels,
         )  # fmt: skip
@@ -43,7 +43,7 @@ _TRIES = 8
 
 
 @kernel
-def _pick(key, start, sizes, picked, chances, cumulative, guide, weights, link, indices, labels):
+def _sample(key, start, sizes, picked, chances, cumulative, guide, weights, link, indices, labels):
     """Write the examples from `start` on.
 
     A single flat function: passing arrays to another one in the inner loop would count references at every draw, which

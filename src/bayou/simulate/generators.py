@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import MAX_FEATURES
-from bayou.core.checks import positive_number, whole_number
+from bayou.core.checks import check_int, check_positive
 from bayou.core.errors import BadInput
-from bayou.simulate.bernoulli import Coins
-from bayou.simulate.categories import Categories
+from bayou.simulate.bernoulli import IndependentFeatures
+from bayou.simulate.categories import CategoricalFeatures
 from bayou.simulate.stream import Simulation, simulation
 
 LARGEST_STD = 1e100
@@ -60,14 +60,14 @@ def categorical(
     >>> np.diff(batch.indptr).tolist()  # two features of each of three categories
     [6, 6, 6, 6, 6]
     """
-    n_categories = whole_number("n_categories", n_categories, 1)
-    category_size = whole_number("category_size", category_size, 1)
-    n_features = whole_number("n_categories * category_size", n_categories * category_size, 1, MAX_FEATURES)
-    picked = whole_number("picked", picked, 1, category_size)
+    n_categories = check_int("n_categories", n_categories, 1)
+    category_size = check_int("category_size", category_size, 1)
+    n_features = check_int("n_categories * category_size", n_categories * category_size, 1, MAX_FEATURES)
+    picked = check_int("picked", picked, 1, category_size)
     std = _std("weight_std", weight_std)
     order = np.arange(category_size)
-    chances = np.ones(category_size) if decay is None else np.exp(-order / positive_number("decay", decay))
-    activity = Categories(np.full(n_categories, category_size), picked, chances)
+    chances = np.ones(category_size) if decay is None else np.exp(-order / check_positive("decay", decay))
+    activity = CategoricalFeatures(np.full(n_categories, category_size), picked, chances)
     return simulation("categorical", n_features, std, weights, link, seed, activity)
 
 
@@ -82,11 +82,11 @@ def longtail(
     >>> longtail(n_categories=10).n_features
     2046
     """
-    n_categories = whole_number("n_categories", n_categories, 1, 28)
+    n_categories = check_int("n_categories", n_categories, 1, 28)
     std = _std("weight_std", weight_std)
     sizes = 2 ** np.arange(1, n_categories + 1)
-    chances = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -positive_number("exponent", exponent)
-    activity = Categories(sizes, 1, chances)
+    chances = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -check_positive("exponent", exponent)
+    activity = CategoricalFeatures(sizes, 1, chances)
     return simulation("longtail", int(sizes.sum()), std, weights, link, seed, activity)
 
 
@@ -105,7 +105,7 @@ def groups(
         raise BadInput(
             f"groups is {groups!r}; it must list pairs (count, weight std), such as [(100, 0.5), (100, 2)]."
         ) from None
-    sizes = [whole_number("the count of a group", count, 1) for count in counts]
+    sizes = [check_int("the count of a group", count, 1) for count in counts]
     std = np.repeat([_std("the weight std of a group", std) for std in stds], sizes)
     return _independent("groups", len(std), active, True, std, weights, link, seed)
 
@@ -122,14 +122,14 @@ GENERATORS: dict[str, Callable[..., Simulation]] = {
 def _independent(
     name: str, n_features: int, active: float, binary: bool, std: Any, weights: str, link: str, seed: int
 ) -> Simulation:
-    n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
-    coins = Coins(n_features, _share("active", active), binary)
+    n_features = check_int("n_features", n_features, 1, MAX_FEATURES)
+    coins = IndependentFeatures(n_features, _share("active", active), binary)
     return simulation(name, n_features, std, weights, link, seed, coins)
 
 
 def _std(name: str, value: Any) -> float:
     """Return the checked standard deviation of weights, bounded so that its square, the prior variance, is finite."""
-    return positive_number(name, value, high=LARGEST_STD)
+    return check_positive(name, value, high=LARGEST_STD)
 
 
 def _share(name: str, value: Any) -> float:

@@ -11,13 +11,13 @@ import numpy as np
 
 from bayou.core import links
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, whole_number
+from bayou.core.checks import check_choice, check_int
 
 # Small enough that a batch of a few dozen features a row stays in the second-level cache.
 BATCH_SIZE = 8192
 
 
-class Activity(Protocol):
+class FeatureSampler(Protocol):
     """Generator of the features and values of examples."""
 
     def draw(self, key: np.uint64, start: int, size: int, weights: np.ndarray, link: int) -> tuple:
@@ -48,19 +48,19 @@ class Simulation:
     link: str
     prior_variance: float | np.ndarray
     seed: int
-    _activity: Activity = field(repr=False)
+    _activity: FeatureSampler = field(repr=False)
 
     def batches(self, n_examples: int, batch_size: int = BATCH_SIZE, start: int = 0) -> Iterator[Batch]:
         """Yield batches of the examples start to start + n_examples - 1, with labels +1 and -1."""
-        n_examples = whole_number("n_examples", n_examples, 0)
-        batch_size = whole_number("batch_size", batch_size, 1)
-        start = whole_number("start", start, 0)
+        n_examples = check_int("n_examples", n_examples, 0)
+        batch_size = check_int("batch_size", batch_size, 1)
+        start = check_int("start", start, 0)
         return self._batches(start, start + n_examples, batch_size)
 
     def _batches(self, start: int, stop: int, batch_size: int) -> Iterator[Batch]:
         # Spawned, so that examples are independent of the random numbers of the weights.
         key = np.random.SeedSequence(self.seed, spawn_key=(1,)).generate_state(1, np.uint64)[0]
-        link = links.code(self.link)
+        link = links.link_code(self.link)
         for first in range(start, stop, batch_size):
             size = min(batch_size, stop - first)
             indptr, indices, values, labels = self._activity.draw(key, first, size, self.weights, link)
@@ -68,13 +68,13 @@ class Simulation:
 
 
 def simulation(
-    name: str, n_features: int, std: Any, weights: str, link: str, seed: int, activity: Activity
+    name: str, n_features: int, std: Any, weights: str, link: str, seed: int, activity: FeatureSampler
 ) -> Simulation:
     """Draw the true weights, with standard deviation `std`, and return the stream."""
-    links.code(link)
-    seed = whole_number("seed", seed, 0)
+    links.link_code(link)
+    seed = check_int("seed", seed, 0)
     generator = np.random.default_rng(seed)
-    if one_of("weights", weights, {"normal": True, "uniform": False}):
+    if check_choice("weights", weights, {"normal": True, "uniform": False}):
         true = generator.standard_normal(n_features)
     else:
         true = generator.uniform(-math.sqrt(3.0), math.sqrt(3.0), n_features)  # of variance 1

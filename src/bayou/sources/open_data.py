@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bayou.core.checks import float_type, one_of, texts, yes_or_no
+from bayou.core.checks import check_bool, check_choice, check_dtype, check_str_list
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.registry import FORMATS, Format, detect, empty_format, find
 from bayou.sources.formats.sniffing import check_text
-from bayou.sources.reading.blocks import Files
+from bayou.sources.reading.blocks import BlockReader
 from bayou.sources.reading.open_files import expand
-from bayou.sources.row_group_slices import ParquetParts
+from bayou.sources.row_group_slices import RowGroupSlices
 from bayou.sources.source import Source
 
 
@@ -36,7 +36,7 @@ def open(
     Args:
         data: a path or glob, several of them, "-" for standard input, or an object with `__arrow_c_stream__` (a
             DataFrame of pandas or polars, a DuckDB result, an Arrow table), or an iterable of such objects, which are
-            read as the parts of one table; or `ParquetParts`, ranges of rows of Parquet files.
+            read as the parts of one table; or `RowGroupSlices`, ranges of rows of Parquet files.
         recipe: how a raw row becomes an example: a Recipe, or some of its fields by name, in which case the kind of
             data is detected.
         extras: `learner.extras` of a model, instead of a recipe: the data are read like those the model has learned.
@@ -55,14 +55,14 @@ def open(
     >>> [(len(batch), batch.labels.tolist()) for batch in source], source.recipe.columns[0].role
     ([(3, [1.0, -1.0, 1.0])], 'category')
     """
-    labels, tags, dtype = yes_or_no("labels", labels), yes_or_no("tags", tags), float_type(dtype)
-    one_of("format", format, dict.fromkeys(FORMATS))
+    labels, tags, dtype = check_bool("labels", labels), check_bool("tags", tags), check_dtype(dtype)
+    check_choice("format", format, dict.fromkeys(FORMATS))
     if not isinstance(recipe, Recipe | Mapping | None) or not isinstance(extras, Extras | None):
         raise BadInput("recipe takes a Recipe, or some of its fields by name; extras takes those of a learner.")
     stream = hasattr(data, "__arrow_c_stream__")
     data = data if stream else parts_or_paths(data)
-    parts = data if isinstance(data, ParquetParts) else None
-    files = None if stream or parts is not None or hasattr(data, "batches") else Files(expand(data))
+    parts = data if isinstance(data, RowGroupSlices) else None
+    files = None if stream or parts is not None or hasattr(data, "batches") else BlockReader(expand(data))
     found = find("parquet" if parts is not None else "arrow") if files is None else _format(files, format)
     extras = Extras.new(_recipe(recipe, found.kinds[0])) if extras is None else extras
     if not labels:
@@ -84,7 +84,7 @@ def open(
         reader.what = files.names[0] if len(files.names) == 1 else f"{files.names[0]} and what comes after it"
     threads = spare_cores() if threads is None else threads
     source = Source(reader, extras, on_error=on_error, labels=labels, threads=threads)
-    source.read_as(dtype, extras.groups if groups is None else yes_or_no("groups", groups))
+    source.read_as(dtype, extras.groups if groups is None else check_bool("groups", groups))
     return source
 
 
@@ -109,12 +109,12 @@ def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:
     if isinstance(recipe, Recipe):
         return recipe
     fields = {} if recipe is None else recipe
-    for name in texts("recipe", fields, "a Recipe, or some of its fields by name"):
-        one_of("a field of the recipe", name, Recipe.__dataclass_fields__)
+    for name in check_str_list("recipe", fields, "a Recipe, or some of its fields by name"):
+        check_choice("a field of the recipe", name, Recipe.__dataclass_fields__)
     return Recipe(**{"kind": kind, **fields})
 
 
-def _format(files: Files, format: str) -> Format:
+def _format(files: BlockReader, format: str) -> Format:
     if format == "parquet":
         return find(format)
     head = files.head()

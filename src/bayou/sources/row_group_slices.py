@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
+class RowGroupSlice(NamedTuple):
     """Rows [first, last) of a row group of a file."""
 
     file: str
@@ -21,15 +21,15 @@ class Part(NamedTuple):
         return self.last - self.first
 
 
-class ParquetParts:
+class RowGroupSlices:
     """Parts of Parquet files, in the order in which they are read; `sources.open` accepts them.
 
-    >>> parts = ParquetParts([Part("a.parquet", 0, 0, 100), Part("a.parquet", 1, 0, 50)])
+    >>> parts = RowGroupSlices([Part("a.parquet", 0, 0, 100), Part("a.parquet", 1, 0, 50)])
     >>> parts.rows, parts.files
     (150, ['a.parquet'])
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[RowGroupSlice]) -> None:
         self.parts = list(parts)
         self._starts = list(itertools.accumulate((part.rows for part in self.parts), initial=0))
 
@@ -37,10 +37,10 @@ class ParquetParts:
     def rows(self) -> int:
         return self._starts[-1]
 
-    def cut(self, first: int, last: int) -> list[Part]:
+    def cut(self, first: int, last: int) -> list[RowGroupSlice]:
         """Return the parts that hold rows [first, last), counted over all parts.
 
-        >>> ParquetParts([Part("a", 0, 10, 20), Part("b", 0, 0, 5)]).cut(7, 12)
+        >>> RowGroupSlices([Part("a", 0, 10, 20), Part("b", 0, 0, 5)]).cut(7, 12)
         [Part(file='a', group=0, first=17, last=20), Part(file='b', group=0, first=0, last=2)]
         """
         found = []
@@ -57,9 +57,9 @@ class ParquetParts:
     def files(self) -> list[str]:
         return list(dict.fromkeys(part.file for part in self.parts))
 
-    def scans(self) -> Iterator[tuple[str, int, list[Part]]]:
+    def scans(self) -> Iterator[tuple[str, int, list[RowGroupSlice]]]:
         """Yield (file, row group, its parts in ascending order) for each scan of a row group that is needed."""
-        waiting: list[Part] = []
+        waiting: list[RowGroupSlice] = []
         for part in self.parts:
             if waiting and (part[:2] != waiting[0][:2] or part.first < waiting[-1].last):
                 yield *waiting[0][:2], waiting

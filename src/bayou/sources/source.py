@@ -9,36 +9,36 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, whole_number
+from bayou.core.checks import check_choice, check_int
 from bayou.core.errors import BadInput, NothingToLearn
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
-from bayou.recipe.labels import FEW, SHARE, LabelRule, Labels, Negatives, decide, taken_for_one
+from bayou.recipe.labels import FEW, SHARE, LabelCounts, LabelRule, NegativeForms, choose_task, taken_for_one
 from bayou.recipe.recipe import Recipe
-from bayou.sources.reading.blocks import Block, Texts
-from bayou.sources.reading.parallel_map import InOrder
-from bayou.sources.reading.parsed_block import DESCRIBED, BadLine, ParsedBlock, kind_of
-from bayou.sources.reading.reader import Placed, Reader
+from bayou.sources.reading.blocks import BlockLoader, TextBlock
+from bayou.sources.reading.parallel_map import ParallelMap
+from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock, kind_of
+from bayou.sources.reading.reader import Reader, ReadTask
 
 ON_ERROR = {"raise": False, "skip": True}
 
 
 @dataclass
-class _Ready:
+class _ParsedTask:
     """A parsed block, processed as far as possible without the blocks before it."""
 
     file: str
     first: bool
     labels: np.ndarray  # as the rule read them, with negatives as given
-    negatives: Negatives  # how negatives are written in the data
+    negatives: NegativeForms  # how negatives are written in the data
     strange: np.ndarray  # unrecognized labels, as given
     parsed: ParsedBlock
     batch: Batch | None  # None if its features, or its classes, are not numbered yet
     done: float | None  # the fraction of the data before its end
 
 
-class Cut(NamedTuple):
+class UnparsedBlock(NamedTuple):
     """A block of text that another source can read (`Source.read`)."""
 
     task: Any  # the reader's task
@@ -46,21 +46,21 @@ class Cut(NamedTuple):
     done: float  # the fraction of the data before its end
 
     @property
-    def block(self) -> Block:
-        return cast(Block, _text_of(self.task))
+    def block(self) -> TextBlock:
+        return cast(TextBlock, _text_of(self.task))
 
-    def with_text(self, text: np.ndarray) -> Cut:
+    def with_text(self, text: np.ndarray) -> UnparsedBlock:
         """Return the cut with `text` as its bytes, which must be followed by PADDING newlines."""
         block = replace(self.block, data=text)
-        return self._replace(task=block if isinstance(self.task, Block) else self.task._replace(block=block))
+        return self._replace(task=block if isinstance(self.task, TextBlock) else self.task._replace(block=block))
 
 
-def _text_of(task: Any) -> Block | None:
+def _text_of(task: Any) -> TextBlock | None:
     block = getattr(task, "block", task)
-    return block if isinstance(block, Block) else None
+    return block if isinstance(block, TextBlock) else None
 
 
-def _lines_in(block: Block) -> int:
+def _lines_in(block: TextBlock) -> int:
     """Return the number of lines in a block, counted in small pieces, as new memory for all of it is expensive."""
     cuts = range(0, block.size, 65_536)
     return sum(block.data[start : min(start + 65_536, block.size)].tobytes().count(b"\n") for start in cuts)
@@ -102,17 +102,17 @@ class Source:
     ) -> None:
         self.extras = extras
         self._reader = reader
-        self.skips = one_of("on_error", on_error, ON_ERROR)
+        self.skips = check_choice("on_error", on_error, ON_ERROR)
         self._labels_needed = labels
         self._settled: LabelRule | None = None
         self._negative = -1.0
-        self._threads = whole_number("threads", threads, 0, 64)
+        self._threads = check_int("threads", threads, 0, 64)
         self._passes = 0
-        self._ahead: InOrder | None = None
+        self._ahead: ParallelMap | None = None
         self.decided, self.n_classes = "", 0
         self._both = False  # whether negatives are written both as 0 and as -1
-        self._texts = Texts()
-        self.forget()
+        self._texts = BlockLoader()
+        self.reset_counts()
 
     @property
     def recipe(self) -> Recipe:
@@ -124,12 +124,14 @@ class Source:
         if self._settled is None:
             self._reader.start()
             if self._labels_needed and self.recipe.task == "auto" and self.recipe.kind != "table":
-                self.extras.recipe = decide(self.recipe, Labels(self._reader.labels()), self._reader.tell)
+                self.extras.recipe = choose_task(
+                    self.recipe, LabelCounts(self._reader.labels()), self._reader.set_labels
+                )
             self.decided, self.n_classes = self._reader.decided
             self._settled = LabelRule(self.recipe, self.extras.classes)
         return self._settled
 
-    def settle(self) -> Recipe:
+    def fit_recipe(self) -> Recipe:
         """Examine the first rows if necessary, and return the recipe with nothing left to infer."""
         self._rule  # noqa: B018
         return self.recipe
@@ -145,22 +147,22 @@ class Source:
 
     def leave_pairs(self) -> None:
         """Leave pairwise crosses to the learner; call `read_as` afterwards."""
-        self.extras.recipe = self.settle().with_pairs_apart()
+        self.extras.recipe = self.fit_recipe().with_pairs_apart()
 
     @property
-    def again(self) -> bool:
+    def is_rereadable(self) -> bool:
         """True if the data can be read more than once."""
-        return self._reader.again
+        return self._reader.is_rereadable
 
-    def forget(self) -> None:
+    def reset_counts(self) -> None:
         """Reset all counts, as at the beginning of a pass."""
         self.rows = self.lines = self.skipped = self.folded = 0
         self.bad: list[str] = []
         self.kinds: dict[str, tuple[int, str]] = {}
         self.odd: dict[str, tuple[int, list[str]]] = {}
         self._line = 0  # lines of the current file before the current block
-        self._uncounted: Block | None = None  # that block, if these lines are not counted yet
-        self.span: tuple[float, float] | None = None if self._reader.share_done is None else (0.0, 0.0)
+        self._uncounted: TextBlock | None = None  # that block, if these lines are not counted yet
+        self.progress_span: tuple[float, float] | None = None if self._reader.fraction_done is None else (0.0, 0.0)
 
     @property
     def bytes_done(self) -> int:
@@ -171,20 +173,20 @@ class Source:
         return self._reader.bytes_total
 
     def __iter__(self) -> Iterator[Batch]:
-        if self._passes and not self._reader.again:
+        if self._passes and not self._reader.is_rereadable:
             raise BadInput("a pipe can be read only once; save the data to a file to make several passes.")
         self._passes += 1
-        self.forget()
-        self.settle()
+        self.reset_counts()
+        self.fit_recipe()
         # Another thread must wait for a pipe, so that this one can receive an interrupt.
         threads = max(self._threads, 1) if self._reader.waits else self._threads
-        ahead = InOrder(self._reader.tasks(), self._work, threads, help=not self._reader.waits)
+        ahead = ParallelMap(self._reader.tasks(), self._work, threads, help=not self._reader.waits)
         self._ahead = ahead
         try:
             for ready in ahead:
                 batch = self._finish(ready)
-                if ready.done is not None and self.span is not None:
-                    self.span = (self.span[1], max(ready.done, self.span[1]))
+                if ready.done is not None and self.progress_span is not None:
+                    self.progress_span = (self.progress_span[1], max(ready.done, self.progress_span[1]))
                 if len(batch):
                     self.rows += len(batch)
                     yield batch
@@ -194,55 +196,55 @@ class Source:
     @property
     def in_blocks(self) -> bool:
         """True if the data are text in regular files, which can be cut into blocks."""
-        self.settle()
-        return self.again and self.bytes_total is not None and _text_of(self._reader.peek().task) is not None
+        self.fit_recipe()
+        return self.is_rereadable and self.bytes_total is not None and _text_of(self._reader.peek().task) is not None
 
-    def blocks(self) -> Iterator[Cut]:
+    def blocks(self) -> Iterator[UnparsedBlock]:
         """Yield the blocks of one pass over text (`in_blocks`); sources with the same recipe can `read` them."""
         self._passes += 1
-        self.forget()
-        self.settle()
+        self.reset_counts()
+        self.fit_recipe()
         line = 0
-        for placed in self._reader.unread():
+        for placed in self._reader.unread_tasks():
             block = _text_of(placed.task)
             if block is not None:
                 line = 0 if block.first else line
-                yield Cut(placed.task, None if block.unread else line, placed.done or 0.0)
+                yield UnparsedBlock(placed.task, None if block.unread else line, placed.done or 0.0)
                 line += 0 if block.unread else _lines_in(block)
 
-    def read(self, cut: Cut) -> Batch:
+    def read(self, cut: UnparsedBlock) -> Batch:
         """Return the rows of a block that this source, or one of the same data, has cut (`blocks`)."""
         self._line, self._uncounted = cut.line or 0, cut.block if cut.line is None else None
         if cut.block.unread:
             cut = cut.with_text(self._texts.of(cut.block))
-        batch = self._finish(self._work(Placed(cut.task)))
+        batch = self._finish(self._work(ReadTask(cut.task)))
         self.rows += len(batch)
         return batch
 
     @property
-    def uncounted(self) -> int:
+    def lines_before_block(self) -> int:
         """Number of lines before the last block `read`, if the positions of its rows do not include them; else 0."""
         return 0 if self._uncounted is None else self._texts.lines_before(self._uncounted)
 
-    def told(self) -> dict[str, Any]:
+    def pass_counts(self) -> dict[str, Any]:
         """Return the counts and bad lines of this pass, for `hear` of the source that has cut the blocks."""
         return {name: getattr(self, name) for name in ("rows", "lines", "skipped", "folded", "bad", "kinds", "odd")}
 
-    def hear(self, told: Mapping[str, Any]) -> None:
+    def add_counts(self, pass_counts: Mapping[str, Any]) -> None:
         """Add the counts and bad lines of another source that has read some of this one's blocks (`told`)."""
         for name in ("rows", "lines", "skipped", "folded"):
-            setattr(self, name, getattr(self, name) + told[name])
-        self.bad = [*self.bad, *told["bad"]][:DESCRIBED]
-        for kind, (count, first) in told["kinds"].items():
+            setattr(self, name, getattr(self, name) + pass_counts[name])
+        self.bad = [*self.bad, *pass_counts["bad"]][:MAX_DESCRIBED_LINES]
+        for kind, (count, first) in pass_counts["kinds"].items():
             before, said = self.kinds.get(kind, (0, first))
             self.kinds[kind] = before + count, said
-        for name, (count, places) in told["odd"].items():
+        for name, (count, places) in pass_counts["odd"].items():
             before, known = self.odd.get(name, (0, []))
             self.odd[name] = before + count, known or places
 
     def peek(self) -> Batch:
         """Return the first rows as a batch, to warm up a learner; the next pass will yield them again."""
-        self.settle()
+        self.fit_recipe()
         parsed = self._work(self._reader.peek()).parsed
         if self._rule.several:
             parsed.labels = np.zeros(len(parsed.labels))
@@ -270,38 +272,44 @@ class Source:
 
     # --- in any thread ----------------------------------------------------------------------------------------------
 
-    def _work(self, placed: Placed) -> _Ready:
+    def _work(self, placed: ReadTask) -> _ParsedTask:
         task = placed.task
         parsed, rule = self._reader.parse(task), self._rule
         labels, strange = parsed.settle_labels(rule, self._negative, needed=self._labels_needed)
         batch = None if self._unnumbered(parsed) or rule.several else parsed.batch()
-        return _Ready(task.file, task.first, labels, rule.negatives(labels), strange, parsed, batch, placed.done)
+        return _ParsedTask(task.file, task.first, labels, rule.negatives(labels), strange, parsed, batch, placed.done)
 
     def _unnumbered(self, parsed: ParsedBlock) -> bool:
         return self.extras.numbering is not None and parsed.indices.dtype == np.uint64
 
     # --- in order ---------------------------------------------------------------------------------------------------
 
-    def _finish(self, ready: _Ready) -> Batch:
+    def _finish(self, ready: _ParsedTask) -> Batch:
         parsed, batch, names = ready.parsed, ready.batch, self.extras.names
-        mixed = self._rule.mixed(ready.labels, ready.negatives) if self._labels_needed else None
+        mixed = self._rule.mixed_negatives(ready.labels, ready.negatives) if self._labels_needed else None
         if mixed is not None and self.skips:
             self._both = True
         elif mixed is not None:
-            parsed.drop(mixed, [self._rule.what(label, mixed=True) for label in ready.labels[mixed][:DESCRIBED]])
+            parsed.drop(
+                mixed,
+                [
+                    self._rule.label_error(label, mixed_negatives=True)
+                    for label in ready.labels[mixed][:MAX_DESCRIBED_LINES]
+                ],
+            )
             batch = None
-        if not self.lines and self._labels_needed and self._says_little(ready):
-            what = self._rule.what(ready.strange[0], parsed.texts)
+        if not self.lines and self._labels_needed and self._labels_look_wrong(ready):
+            what = self._rule.label_error(ready.strange[0], parsed.texts)
             raise BadInput(f"{ready.file}: too many labels say nothing: {what}.")
         if ready.first:
             self._line = 0
-        if parsed.broken is not None:  # not a bad line that could be skipped: an unknown amount is missing
-            raise BadInput(f"{ready.file}: {parsed.broken}, after line {self._line + self.uncounted:,}.")
+        if parsed.fatal_error is not None:  # not a bad line that could be skipped: an unknown amount is missing
+            raise BadInput(f"{ready.file}: {parsed.fatal_error}, after line {self._line + self.lines_before_block:,}.")
         self._note(ready.file, parsed)
         if self.extras.numbering is not None and self._unnumbered(parsed):
-            self.extras.numbering.number(parsed)
+            self.extras.numbering.replace_ids(parsed)
         if self._rule.several:
-            parsed.labels = self._rule.number(parsed.labels, parsed.texts, join=self._labels_needed)
+            parsed.labels = self._rule.number(parsed.labels, parsed.texts, add_classes=self._labels_needed)
         if names is not None and parsed.new_names is not None:
             names.add(parsed.new_names)
         batch = parsed.batch() if batch is None else batch
@@ -309,7 +317,7 @@ class Source:
         self._line += parsed.lines
         return batch
 
-    def _says_little(self, first: _Ready) -> bool:
+    def _labels_look_wrong(self, first: _ParsedTask) -> bool:
         """Return whether too many labels are unrecognized, which suggests that the positive label was not given.
 
         More than the recognized labels are too many, or more than a small fraction if those are all equal.
@@ -321,29 +329,29 @@ class Source:
     def _note(self, file: str, parsed: ParsedBlock) -> None:
         self.lines += parsed.lines
         self.skipped += parsed.skipped
-        self.folded += parsed.folded
-        for bad in parsed.bad:
-            said, kind = f"{self._placed(file, bad)}.", kind_of(bad.what)
+        self.folded += parsed.n_wrapped
+        for bad in parsed.bad_lines:
+            said, kind = f"{self._placed(file, bad)}.", kind_of(bad.reason)
             if not self.skips:
                 raise BadInput(said)
-            if len(self.bad) < DESCRIBED:
+            if len(self.bad) < MAX_DESCRIBED_LINES:
                 self.bad.append(said)
             count, first = self.kinds.get(kind, (0, said))
-            self.kinds[kind] = count + parsed.kinds.pop(kind, 0), first
-        for name, (more, cells) in parsed.odd.items():
+            self.kinds[kind] = count + parsed.error_counts.pop(kind, 0), first
+        for name, (more, cells) in parsed.odd_cells.items():
             before, places = self.odd.get(name, (0, []))
             self.odd[name] = (before + more, places or [self._placed(file, cell) for cell in cells])
 
     def _placed(self, file: str, bad: BadLine) -> str:
-        place = f"{file}:{self._line + self.uncounted + bad.line + 1}"
-        return f"{place}:{bad.column}: {bad.what}" if bad.column else f"{place}: {bad.what}"
+        place = f"{file}:{self._line + self.lines_before_block + bad.line + 1}"
+        return f"{place}:{bad.column}: {bad.reason}" if bad.column else f"{place}: {bad.reason}"
 
     @property
     def remarks(self) -> list[str]:
         """Warnings about the data, as sentences."""
         said = [taken_for_one()] if self._both else []
         dates = {column.name for column in self.recipe.columns or () if column.role == "date"}
-        for name, (count, first) in list(self.odd.items())[:DESCRIBED]:
+        for name, (count, first) in list(self.odd.items())[:MAX_DESCRIBED_LINES]:
             what = f"{count:,} cells" if count > 1 else "a cell"
             some = "; ".join(first) + "; ..." * (count > len(first))
             kind = "no date" if name in dates else "no number"

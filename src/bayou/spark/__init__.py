@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayou.spark.scoring import transform as transform
     from bayou.spark.streaming import foreach_batch as foreach_batch
-    from bayou.spark.training import RoundDone as RoundDone
+    from bayou.spark.training import RoundSummary as RoundSummary
     from bayou.spark.training import SparkRun as SparkRun
     from bayou.spark.training import train as train
 
@@ -34,7 +34,7 @@ _HOME = {
     "train": "training",
     "transform": "scoring",
 }
-__all__ = ["RoundDone", "SparkRun", "foreach_batch", "train", "transform"]
+__all__ = ["RoundSummary", "SparkRun", "foreach_batch", "train", "transform"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.arrow.cells import names_of
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.encoding_plan import EncodingPlan
 
 log = logging.getLogger("bayou.spark")
 
@@ -26,7 +26,7 @@ def check(frame: Any, model: Learner, labels: bool = True) -> None:
     table = outline(frame)
     recipe = sources.open(table, extras=Extras.of(model), labels=False, threads=0).recipe
     if recipe.fitted:
-        Plan(recipe, labels=labels).places(names_of(table.schema), "the table")
+        EncodingPlan(recipe, labels=labels).places(names_of(table.schema), "the table")
         _warn_of_numbers(frame, recipe)
 
 

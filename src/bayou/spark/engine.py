@@ -15,7 +15,7 @@ from bayou import rounds
 from bayou.core.children import safe_environment
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
-from bayou.sources.row_group_slices import Part
+from bayou.sources.row_group_slices import RowGroupSlice
 from bayou.spark import tasks
 
 try:
@@ -76,11 +76,11 @@ def is_frame(data: Any) -> bool:
 
 
 def summed_gains(
-    spark: SparkSession, base: Learner, shards: list[list[Part]], weight: float, on_error: str
+    spark: SparkSession, base: Learner, shards: list[list[RowGroupSlice]], weight: float, on_error: str
 ) -> pa.Table:
     """Learn each shard from the base and return the sum of their gains, in one Spark job."""
     context = spark.sparkContext
-    told = tasks.Shards(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
+    told = tasks.ShardTask(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
     held = context.broadcast(told)
     try:
         with sentences(), safe_workers(context):
@@ -100,10 +100,10 @@ class SparkDriver(rounds.Driver):
         super().__init__(learner)
         self._spark, self._on_error = spark, on_error
 
-    def _learn_alone(self, rows: list[list[Part]], weight: float) -> None:
+    def _learn_alone(self, rows: list[list[RowGroupSlice]], weight: float) -> None:
         tasks.learn_parts(self.learner, rows[0], weight, self._on_error)
 
-    def _sum_gains(self, rows: list[list[Part]], shards: int, weight: float) -> pa.Table:
+    def _sum_gains(self, rows: list[list[RowGroupSlice]], shards: int, weight: float) -> pa.Table:
         return summed_gains(self._spark, self.learner, rows, weight, self._on_error)
 
 

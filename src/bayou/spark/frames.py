@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bayou.core.checks import path
+from bayou.core.checks import check_path
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.spark import columns, engine
@@ -30,7 +30,7 @@ def as_files(
             raise BadInput("folder is where a DataFrame is written, but the data are files already; leave folder out.")
         yield data
     elif folder is not None:
-        yield _written(data, path("folder", folder), known, overwrites)
+        yield _written(data, check_path("folder", folder), known, overwrites)
     elif not str(engine.usable(data.sparkSession).sparkContext.master).startswith("local"):
         raise BadInput("folder must name a place that all workers can read: a DataFrame is written there once.")
     else:

@@ -16,29 +16,29 @@ import numpy as np
 import xxhash
 
 from bayou import rounds
-from bayou.core.checks import one_of, path
+from bayou.core.checks import check_choice, check_path
 from bayou.core.errors import BadInput
 from bayou.sources.formats.arrow.parquet import opened, readable
 from bayou.sources.reading.open_files import expand
-from bayou.sources.row_group_slices import ParquetParts, Part
+from bayou.sources.row_group_slices import RowGroupSlice, RowGroupSlices
 
 ORDERS = {"mixed": True, "given": False}
 SLICES = 64
 # Suffixes of the files that are read from a folder.
 ENDINGS = (".parquet", ".parq", ".pq")
 # With fewer rows than this many shards hold, a single process is faster and learns better.
-LEAST_SHARDS = 40
+MIN_SHARDS = 40
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The rows to learn, in order, and those held out; `mark` is a digest of the files and their row groups."""
 
-    learned: ParquetParts
-    held: ParquetParts
+    learned: RowGroupSlices
+    held: RowGroupSlices
     mark: str
 
-    def shards(self, step: rounds.PlannedRound) -> list[list[Part]]:
+    def shards(self, step: rounds.PlannedRound) -> list[list[RowGroupSlice]]:
         """Return the rows of each shard of a round."""
         rows = step.last - step.first
         cuts = [step.first + rows * k // step.shards for k in range(step.shards + 1)]
@@ -51,7 +51,7 @@ def files_of(data: Any) -> list[str]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
         raise BadInput("data must be Parquet files (a path, a glob, a folder, several of them) or a Spark DataFrame.")
     found: list[str] = []
-    for name in (path("data", name) for name in names):
+    for name in (check_path("data", name) for name in names):
         if "://" in name:
             found += _at_address(name)
         else:
@@ -88,7 +88,7 @@ def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
     return kept
 
 
-def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
+def row_groups(files: Sequence[str]) -> tuple[list[RowGroupSlice], str]:
     """Return all row groups of some files, and a digest that identifies them."""
     import pyarrow.parquet as pq
 
@@ -98,25 +98,25 @@ def row_groups(files: Sequence[str]) -> tuple[list[Part], str]:
             file = opened(name)
             size, about = file.size(), pq.read_metadata(file)
         rows = [about.row_group(k).num_rows for k in range(about.num_row_groups)]
-        groups += [Part(name, k, 0, n) for k, n in enumerate(rows) if n]
+        groups += [RowGroupSlice(name, k, 0, n) for k, n in enumerate(rows) if n]
         digest.update(os.fsencode(f"{name}\0{size} {rows}\n"))
     return groups, digest.hexdigest()
 
 
 def held_rows(rows: int, share: float | None, least: int) -> int:
     """Return the number of rows to hold out: a fraction, within the bounds that suit learning the combination."""
-    usual, low, high = rounds.HELD_OUT
+    usual, low, high = rounds.HOLDOUT_FRACTION_MIN_MAX
     low = low * least // rounds.MIN_SHARD_ROWS
     return int(rounds.Amount(usual if share is None else share, low, high).of(rows))
 
 
-def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, least: int) -> Layout:
+def plan_layout(files: Sequence[str], share: float | None, order: str, seed: int, least: int) -> RowLayout:
     """Choose the rows to hold out, and order the others. Raise BadInput if there are too few."""
     groups, mark = row_groups(files)
-    whole = ParquetParts(groups)
-    if whole.rows < LEAST_SHARDS * least:
+    whole = RowGroupSlices(groups)
+    if whole.rows < MIN_SHARDS * least:
         raise BadInput(
-            f"there are {whole.rows:,} rows, and rounds need {LEAST_SHARDS * least:,}; learn them in one process: "
+            f"there are {whole.rows:,} rows, and rounds need {MIN_SHARDS * least:,}; learn them in one process: "
             "bayou train, or bayou.train."
         )
     held, learned, before = [], [], 0
@@ -129,8 +129,8 @@ def lay_out(files: Sequence[str], share: float | None, order: str, seed: int, le
         learned += whole.cut(before, first)
         before = first + size
     learned += whole.cut(before, whole.rows)
-    if one_of("order", order, ORDERS):
+    if check_choice("order", order, ORDERS):
         by_group = [list(parts) for _, parts in itertools.groupby(learned, key=lambda part: part[:2])]
         mixed = np.random.default_rng(seed).permutation(len(by_group)).tolist()
         learned = [part for k in mixed for part in by_group[k]]
-    return Layout(ParquetParts(learned), ParquetParts(held), mark)
+    return RowLayout(RowGroupSlices(learned), RowGroupSlices(held), mark)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from bayou.core.checks import did_you_mean, one_of, path, texts
+from bayou.core.checks import check_choice, check_path, check_str_list, suggest
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
-from bayou.core.prediction import HORIZONS, reach
+from bayou.core.prediction import HORIZONS, z_score
 from bayou.core.storage import load
 from bayou.outputs.prediction_table import CLASS, columns_of
 from bayou.runs.predict import Predictions
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Scoring(NamedTuple):
+class ScoringTask(NamedTuple):
     """Options of scoring tasks, besides the model."""
 
     keep: list[str]
@@ -69,14 +69,14 @@ def transform(
         raise BadInput("df must be a DataFrame of Spark; bayou.predict takes files and other tables.")
     spark = engine.usable(df.sparkSession)
     learner = model if isinstance(model, Learner) else load(model)
-    reach(level)  # raises BadInput if invalid
-    one_of("on_error", on_error, ON_ERROR)
-    one_of("horizon", horizon, HORIZONS)
+    z_score(level)  # raises BadInput if invalid
+    check_choice("on_error", on_error, ON_ERROR)
+    check_choice("horizon", horizon, HORIZONS)
     columns.check_names(df)
-    kept = df.columns if keep is None else list(texts("keep", keep, "the names of some columns"))
+    kept = df.columns if keep is None else list(check_str_list("keep", keep, "the names of some columns"))
     for name in kept:
         if name not in df.columns:
-            near = did_you_mean(name, df.columns)
+            near = suggest(name, df.columns)
             raise BadInput(f"keep names {name!r}; the columns are {', '.join(df.columns)}.{near}")
     predicted = columns_of(learner)
     for name in predicted:
@@ -87,19 +87,19 @@ def transform(
     fields += [StructField(name, StringType() if name == CLASS else DoubleType()) for name in predicted]
     with engine.safe_workers(spark.sparkContext):
         broadcast = broadcasts_of(spark.sparkContext).get(
-            learner, None if isinstance(model, Learner) else path("model", model)
+            learner, None if isinstance(model, Learner) else check_path("model", model)
         )
-        task = Scoring(kept, level, on_error, horizon if learner.looks_later else "next")
+        task = ScoringTask(kept, level, on_error, horizon if learner.supports_later else "next")
         return df.mapInArrow(partial(score, broadcast, task), StructType(fields))
 
 
-def score(broadcast: Any, task: Scoring, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def score(broadcast: Any, task: ScoringTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield predictions of some rows, in a Spark worker; `broadcast` holds a `BroadcastModel`."""
     rows = (batch for batch in batches if batch.num_rows)
     first = next(rows, None)
     if first is None:
         return
-    learner = tasks.known_base(*broadcast.value)
+    learner = tasks.cached_base(*broadcast.value)
     predictions = Predictions(
         learner,
         map(tasks.in_utc, itertools.chain([first], rows)),

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayou import rounds
-from bayou.core.checks import path, whole_number
+from bayou.core.checks import check_int, check_path
 from bayou.core.errors import NothingToLearn
-from bayou.core.extras import Counters, Rounds
+from bayou.core.extras import Counters, RoundProgress
 from bayou.core.learner import Learner
 from bayou.core.sharding import ShardingLearner
 from bayou.core.storage import load
 from bayou.runs.learner_choice import start_from
-from bayou.runs.options import Given, options_of
+from bayou.runs.options import ParsedOptions, options_of
 from bayou.runs.output_paths import check_place
 from bayou.runs.train import Training
 from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
-from bayou.spark.layout import LEAST_SHARDS, lay_out
+from bayou.spark.layout import MIN_SHARDS, plan_layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +35,7 @@ def foreach_batch(
     *,
     label: str,
     learner: str = "bank",
-    large: int = LEAST_SHARDS * rounds.MIN_SHARD_ROWS,
+    large: int = MIN_SHARDS * rounds.MIN_SHARD_ROWS,
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Callable[[DataFrame, int], None]:
@@ -61,9 +61,9 @@ def foreach_batch(
     >>> learn = foreach_batch("m.bayou", label="clicked")
     >>> stream.writeStream.foreachBatch(learn).start()  # doctest: +SKIP
     """
-    place = Path(path("model", model))
+    place = Path(check_path("model", model))
     check_place("model", place)
-    large = whole_number("large", large, 1)
+    large = check_int("large", large, 1)
     given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
     start_from(learner, given.own.settings, None, None, dict(given.recipe))  # checks options
 
@@ -96,7 +96,7 @@ def foreach_batch(
             learned.extras = replace(learned.extras, counters=counters + Counters(skipped=n))
         finally:
             rows.unpersist()
-        learned.extras = replace(learned.extras, rounds=Rounds(examples=learned.examples, batch=batch_id))
+        learned.extras = replace(learned.extras, rounds=RoundProgress(examples=learned.examples, batch=batch_id))
         learned.save(place)
         log.info("batch %d: %s rows, %s examples in all", batch_id, f"{n:,}", f"{learned.examples:,}")
 
@@ -108,7 +108,7 @@ def _in_shards(known: Learner, rows: int) -> bool:
     return isinstance(known, ShardingLearner) and known.extras.numbering is None and rows <= known.examples
 
 
-def _in_sequence(frame: DataFrame, known: Learner | None, given: Given) -> Learner:
+def _in_sequence(frame: DataFrame, known: Learner | None, given: ParsedOptions) -> Learner:
     with engine.sentences():
         table = tasks.in_utc(frame.toArrow())
     own = {"learner": given.own.learner, "settings": given.own.settings, **given.opening}
@@ -118,26 +118,26 @@ def _in_sequence(frame: DataFrame, known: Learner | None, given: Given) -> Learn
     if known is None:
         alike = run.evaluation.examples and getattr(run.evaluation, "auc", 0.0) is None
         same = ["all labels of the first batch are the same: check label and positive"] if alike else []
-        for sentence in [*run.remarks, *same]:
+        for sentence in [*run.warnings, *same]:
             log.warning(sentence)
     return run.learner
 
 
 def _one_round(
-    frame: DataFrame, n: int, known: Learner, batch_id: int, folder: str | os.PathLike[str] | None, given: Given
+    frame: DataFrame, n: int, known: Learner, batch_id: int, folder: str | os.PathLike[str] | None, given: ParsedOptions
 ) -> Learner:
     spark, on_error = engine.usable(frame.sparkSession), given.opening["on_error"]
     start_from(given.own.learner, given.own.settings, known, None, dict(given.recipe))  # raises if the recipe differs
     own = None if folder is None else os.path.join(os.fspath(folder), f"batch-{batch_id}")
     with as_files(frame, own, overwrites=True) as files:  # a failed attempt may have left some files
-        least = min(rounds.MIN_SHARD_ROWS, n // LEAST_SHARDS)  # `large` may require small shards
-        layout = lay_out(files, None, "given", 0, max(least, 1))
+        least = min(rounds.MIN_SHARD_ROWS, n // MIN_SHARDS)  # `large` may require small shards
+        layout = plan_layout(files, None, "given", 0, max(least, 1))
         rows = layout.learned.rows
         many = max(rounds.shard_count(rows, spark.sparkContext.defaultParallelism, max(least, 1)), 2)
         before = known.examples
         step = rounds.PlannedRound(0, rows, many)
         engine.SparkDriver(spark, known, on_error).learn_round(layout.shards(step), many)
-        held = [batch for batch in tasks.held_out(known, layout.held.parts, on_error) if batch.each_weight().any()]
+        held = [batch for batch in tasks.held_out(known, layout.held.parts, on_error) if batch.weights_or_ones().any()]
         if known.examples == before and not held:
             raise NothingToLearn(f"none of the {n:,} rows could be learned from: they are bad, or of weight 0.")
         if held:

@@ -14,38 +14,38 @@ from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.runs.batching import Refused
-from bayou.sources.row_group_slices import ParquetParts, Part
+from bayou.runs.batching import RejectedRows
+from bayou.sources.row_group_slices import RowGroupSlice, RowGroupSlices
 
 # A row of `rounds.GAIN` or `rounds.SUM` as Spark carries it.
 PACKED = "block int, row binary"
 # Number of rows sent at a time: a block has up to half a megabyte.
-AT_ONCE = 64
+FEATURE_BLOCKS_PER_MESSAGE = 64
 
 # The model that this worker used last, by its key.
 _base: dict[str, Learner] = {}
 
 
-class Shards(NamedTuple):
+class ShardTask(NamedTuple):
     """Input of the tasks of a round: the base, and the rows of each task."""
 
     key: str  # identifies the base
     model: bytes
-    parts: list[list[Part]]
+    parts: list[list[RowGroupSlice]]
     weight: float
     on_error: str
 
 
 def learn(held: Any, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the gains of shards; `held` is a broadcast of `Shards`, `numbers` are the task numbers."""
-    told: Shards = held.value
+    """Yield the gains of shards; `held` is a broadcast of `ShardTask`, `numbers` are the task numbers."""
+    told: ShardTask = held.value
     for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
-        base = known_base(told.key, told.model)
+        base = cached_base(told.key, told.model)
         part = copy.copy(base)
         learn_parts(part, told.parts[number], told.weight, told.on_error)
         gained = rounds.gain(part, base, number)
-        for first in range(0, gained.num_rows, AT_ONCE):
-            yield from packed(gained.slice(first, AT_ONCE)).to_batches()
+        for first in range(0, gained.num_rows, FEATURE_BLOCKS_PER_MESSAGE):
+            yield from packed(gained.slice(first, FEATURE_BLOCKS_PER_MESSAGE)).to_batches()
 
 
 def add(gains: pa.Table) -> pa.Table:
@@ -53,7 +53,7 @@ def add(gains: pa.Table) -> pa.Table:
     return packed(rounds.add([unpacked(gains, rounds.GAIN)]), gains["row"].type)
 
 
-def known_base(key: str, model: bytes) -> Learner:
+def cached_base(key: str, model: bytes) -> Learner:
     """Return a model from its bytes, cached from an earlier task of this worker if possible."""
     if key not in _base:
         _base.clear()
@@ -61,27 +61,27 @@ def known_base(key: str, model: bytes) -> Learner:
     return _base[key]
 
 
-def learn_parts(learner: Learner, parts: Sequence[Part], weight: float, on_error: str) -> None:
+def learn_parts(learner: Learner, parts: Sequence[RowGroupSlice], weight: float, on_error: str) -> None:
     """Learn some rows, each counted `weight` times, without the combination, which is learned at the end."""
     source = read(learner, parts, Extras.of(learner), on_error)
-    refused = Refused(source)
+    refused = RejectedRows(source)
     for batch in source:
-        for _ in refused.accepted(batch, partial(rounds.learn_part, learner, weight=weight)):
+        for _ in refused.accepted(batch, partial(rounds.learn_mergeable, learner, weight=weight)):
             pass
 
 
-def held_out(learner: Learner, parts: Sequence[Part], on_error: str) -> list[Batch]:
+def held_out(learner: Learner, parts: Sequence[RowGroupSlice], on_error: str) -> list[Batch]:
     """Return the rows to learn the combination from; features that occur only there get no name."""
     source = read(learner, parts, replace(Extras.of(learner), names=None), on_error)
-    refused = Refused(source)
+    refused = RejectedRows(source)
     found = (refused.accepted(batch, learner.check) for batch in source)
     return [batch for some in found for _, batch, _ in some]
 
 
-def read(learner: Learner, parts: Sequence[Part], extras: Extras, on_error: str) -> sources.Source:
+def read(learner: Learner, parts: Sequence[RowGroupSlice], extras: Extras, on_error: str) -> sources.Source:
     """Open some rows for a learner, without threads: Spark runs as many tasks as there are cores."""
     as_taken = {"dtype": learner.parameters["dtype"], "groups": learner.wants_groups}
-    source = sources.open(ParquetParts(parts), extras=extras, on_error=on_error, threads=0, **as_taken)
+    source = sources.open(RowGroupSlices(parts), extras=extras, on_error=on_error, threads=0, **as_taken)
     source.label_for(learner)
     return source
 

@@ -14,22 +14,22 @@ import numpy as np
 
 from bayou import rounds, sources
 from bayou.core.batch import Batch
-from bayou.core.checks import function, one_of, path, positive_number, whole_number
+from bayou.core.checks import check_callable, check_choice, check_int, check_path, check_positive
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.extras import Counters, Rounds
-from bayou.core.file_fingerprints import FileMark
+from bayou.core.extras import Counters, RoundProgress
+from bayou.core.file_fingerprints import FileFingerprint
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
 from bayou.evaluate.meters import meter_for
 from bayou.recipe.recipe import TASKS
 from bayou.runs.learner_choice import start_from
-from bayou.runs.options import Given, options_of
+from bayou.runs.options import ParsedOptions, options_of
 from bayou.runs.output_paths import check_outputs
-from bayou.runs.train import KEPT, Training
-from bayou.sources.row_group_slices import ParquetParts
+from bayou.runs.train import MAX_FILE_MARKS, Training
+from bayou.sources.row_group_slices import RowGroupSlices
 from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
-from bayou.spark.layout import ORDERS, Layout, files_of, lay_out
+from bayou.spark.layout import ORDERS, RowLayout, files_of, plan_layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ log = logging.getLogger("bayou.spark")
 
 
 @dataclass(frozen=True)
-class RoundDone:
+class RoundSummary:
     """A finished round.
 
     Attributes:
@@ -46,8 +46,8 @@ class RoundDone:
         rows: number of rows learned; shards: number of shards; seconds: duration.
         loss: mean log loss of the held-out rows after the round.
 
-    >>> RoundDone(1, 0, 10_000, 2, 3.5, 0.25)
-    RoundDone(number=1, passed=0, rows=10000, shards=2, seconds=3.5, loss=0.25)
+    >>> RoundSummary(1, 0, 10_000, 2, 3.5, 0.25)
+    RoundSummary(number=1, passed=0, rows=10000, shards=2, seconds=3.5, loss=0.25)
     """
 
     number: int
@@ -79,7 +79,7 @@ class SparkRun:
     """
 
     learner: Learner
-    rounds: list[RoundDone] = field(default_factory=list)
+    rounds: list[RoundSummary] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     held_out: int = 0
     skipped: int = 0
@@ -101,7 +101,7 @@ def train(
     seed: int = 0,
     least: int = rounds.MIN_SHARD_ROWS,
     folder: str | os.PathLike[str] | None = None,
-    on_progress: Callable[[RoundDone], Any] | None = None,
+    on_progress: Callable[[RoundSummary], Any] | None = None,
     **options: Any,
 ) -> SparkRun:
     """Train a binary model on more rows than suit one process, in rounds over Spark's tasks.
@@ -133,23 +133,23 @@ def train(
     >>> run = train("clicks/*.parquet", label="clicked", model="m.bayou")  # doctest: +SKIP
     >>> run.losses, run.learner.predict(rows)  # doctest: +SKIP
     """
-    function("on_progress", on_progress)
+    check_callable("on_progress", on_progress)
     given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
     if given.recipe.get("exact"):
         raise BadInput("shards would number their features differently; let names be hashed, without exact.")
-    least = whole_number("least", least, 1)
-    held_out = None if held_out is None else positive_number("held_out", held_out, high=0.5)
-    base_rows = None if base_rows is None else whole_number("base_rows", base_rows, 1)
-    shards = None if shards is None else whole_number("shards", shards, 1, 1 << 20)
-    passes, seed = whole_number("passes", passes, 1), whole_number("seed", seed, 0)
-    one_of("order", order, ORDERS)
-    place = None if model is None else Path(path("model", model))
+    least = check_int("least", least, 1)
+    held_out = None if held_out is None else check_positive("held_out", held_out, high=0.5)
+    base_rows = None if base_rows is None else check_int("base_rows", base_rows, 1)
+    shards = None if shards is None else check_int("shards", shards, 1, 1 << 20)
+    passes, seed = check_int("passes", passes, 1), check_int("seed", seed, 0)
+    check_choice("order", order, ORDERS)
+    place = None if model is None else Path(check_path("model", model))
     files = None if engine.is_frame(data) else files_of(data)
     if place is not None:
         check_outputs({"model": place}, files or [])
     _check_task(given.recipe.get("task"))  # errors that do not depend on the data
-    _check_learner(start_from(learner, given.own.settings, None, None, dict(given.recipe)).guess)
-    known = None if place is None or not place.exists() else _begun(place, given)
+    _check_learner(start_from(learner, given.own.settings, None, None, dict(given.recipe)).assumed_record)
+    known = None if place is None or not place.exists() else _load_partial(place, given)
     if known is not None and files is None and folder is None:
         raise BadModel(
             f"{place} is there already, and only a DataFrame that was written to `folder` can be gone on with; give "
@@ -158,7 +158,7 @@ def train(
     if known is not None and files is None:
         columns.check(data, known)
     with as_files(data if files is None else files, folder, known) as files:
-        layout = lay_out(files, held_out, order, seed, least)
+        layout = plan_layout(files, held_out, order, seed, least)
         spark = engine.usable(data.sparkSession) if engine.is_frame(data) else engine.session()
         many = spark.sparkContext.defaultParallelism if shards is None else shards
         planned = rounds.plan_passes(layout.learned.rows, many, base_rows, least, passes)
@@ -166,9 +166,9 @@ def train(
             "data": layout.mark, "rows": layout.learned.rows, "held_out": layout.held.rows, "shards": many,
             "base": planned[0].last, "order": order, "seed": seed, "least": least,
         }  # fmt: skip
-        run = _Rounds(spark, layout, planned, given, place, plan, learned=[] if engine.is_frame(data) else files)
+        run = _SparkDriver(spark, layout, planned, given, place, plan, learned=[] if engine.is_frame(data) else files)
         if known is not None:
-            run.go_on(known)
+            run.resume(known)
         run.learn(on_progress)
         return run.run
 
@@ -189,7 +189,7 @@ def _check_learner(record: Record) -> None:
         )
 
 
-def _begun(place: Path, given: Given) -> Learner:
+def _load_partial(place: Path, given: ParsedOptions) -> Learner:
     """Load the model of an earlier run. Raise BadModel if it was not made in rounds or has other options."""
     old = start_from(given.own.learner, given.own.settings, place, None, dict(given.recipe)).old
     if old is None or old.extras.rounds is None or not old.extras.rounds.plan:
@@ -197,15 +197,15 @@ def _begun(place: Path, given: Given) -> Learner:
     return old
 
 
-class _Rounds:
+class _SparkDriver:
     """A run: its plan, the learner, and the finished rounds."""
 
     def __init__(
         self,
         spark: SparkSession,
-        layout: Layout,
+        layout: RowLayout,
         planned: list[rounds.PlannedRound],
-        given: Given,
+        given: ParsedOptions,
         place: Path | None,
         plan: dict[str, Any],
         learned: list[str],
@@ -216,9 +216,9 @@ class _Rounds:
         self._held: list[Batch] = []
         self.run = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # set by the base round
 
-    def go_on(self, known: Learner) -> None:
+    def resume(self, known: Learner) -> None:
         """Resume an earlier run after its last round. Raise BadModel if its data or its plan differ."""
-        done = known.extras.rounds or Rounds()
+        done = known.extras.rounds or RoundProgress()
         for name, value in self._plan.items():
             if done.plan.get(name) != value:
                 what = "other data" if name == "data" else f"{name} = {done.plan.get(name)}, and now it is {value}"
@@ -230,7 +230,7 @@ class _Rounds:
         left = len(self._planned) - len(done.losses)
         self._say(f"going on after round {len(done.losses) - 1}" if left > 0 else f"{self._place} is finished already")
 
-    def learn(self, on_progress: Callable[[RoundDone], Any] | None) -> None:
+    def learn(self, on_progress: Callable[[RoundSummary], Any] | None) -> None:
         """Learn the remaining rounds."""
         for number in range(len(self.run.losses), len(self._planned)):
             step, start = self._planned[number], time.perf_counter()
@@ -245,7 +245,7 @@ class _Rounds:
             self.run.losses.append(self._loss())
             self._save(last=number == len(self._planned) - 1)
             seconds, rows = time.perf_counter() - start, step.last - step.first
-            done = RoundDone(number, step.passed, rows, step.shards, seconds, self.run.losses[-1])
+            done = RoundSummary(number, step.passed, rows, step.shards, seconds, self.run.losses[-1])
             self.run.rounds.append(done)
             log.info(str(done))
             self._look(done)
@@ -259,14 +259,14 @@ class _Rounds:
     def _base(self, step: rounds.PlannedRound) -> None:
         """Learn the first rows as `bayou.train` does; they decide the roles of columns."""
         own = {"learner": self._given.own.learner, "settings": self._given.own.settings, "on_error": self._on_error}
-        rows = ParquetParts(self._layout.learned.cut(step.first, step.last))
+        rows = RowGroupSlices(self._layout.learned.cut(step.first, step.last))
         # Before a learner is chosen, whose error would suggest learners that cannot be used in rounds.
-        _check_task(sources.open(rows, recipe=self._given.recipe, threads=0).settle().task)
+        _check_task(sources.open(rows, recipe=self._given.recipe, threads=0).fit_recipe().task)
         base = Training(rows, **own, **self._given.recipe).run()
         if base.signal is not None:
             raise KeyboardInterrupt
         self.run.learner = base.learner
-        for sentence in [*base.notes, *base.remarks]:
+        for sentence in [*base.notes, *base.warnings]:
             self._say(sentence)
 
     def _loss(self) -> float:
@@ -288,7 +288,7 @@ class _Rounds:
 
     def _save(self, last: bool) -> None:
         learner, losses = self.run.learner, self.run.losses
-        weight = float(sum(batch.each_weight().sum() for batch in self._held))
+        weight = float(sum(batch.weights_or_ones().sum() for batch in self._held))
         scored = Counters(
             examples=sum(map(len, self._held)),
             nonzeros=sum(batch.nonzeros for batch in self._held),
@@ -297,14 +297,14 @@ class _Rounds:
             loss=weight * losses[-1],
             runs=1,
         )
-        place = Rounds(self._plan, tuple(losses), learner.examples)
-        files = sorted(name for name in self._learned if "://" not in name)[-KEPT:]
-        marks = [FileMark.of(name) for name in files] if last else []
+        place = RoundProgress(self._plan, tuple(losses), learner.examples)
+        files = sorted(name for name in self._learned if "://" not in name)[-MAX_FILE_MARKS:]
+        marks = [FileFingerprint.of(name) for name in files] if last else []
         learner.extras = replace(learner.extras, counters=scored, rounds=place, finished=marks)
         if self._place is not None:
             learner.save(self._place)
 
-    def _look(self, done: RoundDone) -> None:
+    def _look(self, done: RoundSummary) -> None:
         """Warn if the loss rose, or shards were small."""
         losses, each = self.run.losses, done.rows // done.shards
         if len(losses) > 1 and losses[-1] > losses[-2]:

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.arrow.cells import flat_columns
 from bayou.sources.formats.arrow.parquet import ParquetReader
 from bayou.sources.formats.arrow.reader import ArrowReader, fit_arrow
 from bayou.sources.formats.arrow.table import ArrowTable
-from bayou.sources.formats.jsonl import JsonLines
-from bayou.sources.reading.blocks import Files
+from bayou.sources.formats.jsonl import JsonLinesParser
+from bayou.sources.reading.blocks import BlockReader
 from bayou.sources.source import Source
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.encoding_plan import EncodingPlan
 from tests.sources.formats.test_csv import written
 from tests.sources.tables import COLUMNS, RECIPE, block_of, parse, rows_of
 
@@ -63,11 +63,11 @@ SCHEMA = pa.schema(
 )
 
 
-def converted(table, recipe: Recipe = RECIPE, names: Names | None = None):
+def converted(table, recipe: Recipe = RECIPE, names: FeatureNames | None = None):
     """The piece of an Arrow table of one chunk."""
     (batch,) = pa.table(table).combine_chunks().to_batches()
     columns = [name for name, _ in flat_columns(batch.schema)]
-    return ArrowTable(Plan(recipe, names=names), columns).convert(batch)
+    return ArrowTable(EncodingPlan(recipe, names=names), columns).convert(batch)
 
 
 def without_lines(piece) -> list[tuple]:
@@ -94,7 +94,7 @@ def test_csv_json_arrow_and_dictionaries_agree(cross, exact, rows: list[dict]) -
     assert len(expected) == len(rows)
     assert without_lines(parse(as_csv(rows, "\t"), recipe, "tsv")[0]) == expected
     text = "\n".join(json.dumps(row) for row in rows).encode()
-    assert without_lines(JsonLines(Plan(recipe)).parse(block_of(text))) == expected
+    assert without_lines(JsonLinesParser(EncodingPlan(recipe)).parse(block_of(text))) == expected
     table = pa.Table.from_pylist(rows, SCHEMA)
     assert without_lines(converted(table, recipe)) == expected
     encoded = [column.combine_chunks().dictionary_encode() for column in table.columns]
@@ -114,7 +114,7 @@ def test_names_agree(rows: list[dict]) -> None:
     encoded = pa.table([column.combine_chunks().dictionary_encode() for column in table.columns], names=SCHEMA.names)
     recipe = Recipe(kind="table", bits=20, columns=COLUMNS, cross=(("city", "age"),))
     for given_table in (None, table, encoded):
-        names = Names(2**20)
+        names = FeatureNames(2**20)
         if given_table is None:
             piece, _ = parse(as_csv(rows, ","), recipe, names=names)
         else:
@@ -130,15 +130,15 @@ def test_what_is_not_there_or_not_finite_is_missing() -> None:
     table = {"y": [1.0, 0, 1, 0], "x": [np.nan, None, np.inf, 1.0], "n": [5.0, 2.5, 1.0, np.nan]}
     piece, csv = converted(table, recipe), parse(b"y,x,n\n1,,5\n0,NA,2.5\n1,-,1\n0,1,\n", recipe)[0]
     assert without_lines(piece) == without_lines(csv)
-    assert (piece.skipped, piece.odd["x"][0], piece.odd["x"][1][0].line) == (0, 1, 2)
+    assert (piece.skipped, piece.odd_cells["x"][0], piece.odd_cells["x"][1][0].line) == (0, 1, 2)
 
 
 def test_a_text_where_a_number_should_be_is_missing() -> None:
     columns = (Column("y", "label"), Column("x", "bins", edges=(0.0,)))
     # Cells stand side by side in Arrow's memory: 1 and e5 are not 1e5, and "5." is not "5.7".
     piece = converted({"y": [1, 1, 1, 1], "x": ["1", "e5", "5.", "7"]}, Recipe(kind="table", columns=columns))
-    assert (piece.skipped, piece.odd["x"][0]) == (0, 1)
-    assert [bad.what for bad in piece.odd["x"][1]] == ["'e5'"]
+    assert (piece.skipped, piece.odd_cells["x"][0]) == (0, 1)
+    assert [bad.reason for bad in piece.odd_cells["x"][1]] == ["'e5'"]
 
 
 def test_times_are_iso_text() -> None:
@@ -175,7 +175,7 @@ def test_structs_and_lists_are_those_of_json() -> None:
     )
     recipe = Recipe(kind="table", columns=columns)
     text = "\n".join(json.dumps(row) for row in rows).encode()
-    expected = without_lines(JsonLines(Plan(recipe)).parse(block_of(text)))
+    expected = without_lines(JsonLinesParser(EncodingPlan(recipe)).parse(block_of(text)))
     assert without_lines(converted(pa.Table.from_pylist(rows), recipe)) == expected
     assert [len(features) for features, *_ in expected] == [5, 3, 3]
 
@@ -188,7 +188,7 @@ def test_slices_read_their_own_rows() -> None:
     for whole in (table, encoded):
         (batch,) = whole.to_batches()
         every = without_lines(converted(whole, recipe))
-        maker = ArrowTable(Plan(recipe), whole.column_names)
+        maker = ArrowTable(EncodingPlan(recipe), whole.column_names)
         assert without_lines(maker.convert(batch.slice(13, 50))) == every[13:63]
         prepared = maker.prepare(batch.slice(3))
         assert without_lines(maker.parse(prepared, 10, 40)) == every[13:43]
@@ -270,7 +270,9 @@ def test_dates_are_the_same_from_text_and_from_types() -> None:
         json.dumps({"y": y, "when": text or None, "day": None if day is None else str(day), "unix": u})
         for y, text, day, u in zip(labels, texts, days, unix, strict=True)
     )
-    assert without_lines(JsonLines(Plan(recipe)).parse(block_of(lines.encode()))) == without_lines(expected)
+    assert without_lines(JsonLinesParser(EncodingPlan(recipe)).parse(block_of(lines.encode()))) == without_lines(
+        expected
+    )
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -309,7 +311,7 @@ def test_frames_tables_streams_and_parquet_files_agree(tmp_path) -> None:
             lambda c: ArrowReader(data, c),
             lambda c: ArrowReader(table, c),
             lambda c: ArrowReader(table.to_reader(1_000), c),
-            *(lambda c, path=path: ParquetReader(Files([path]), c) for path in paths),
+            *(lambda c, path=path: ParquetReader(BlockReader([path]), c) for path in paths),
         ):
             extras = Extras.new(Recipe(kind="table"))
             found = arrays_of(Source(make(extras), extras, threads=threads))
@@ -327,7 +329,7 @@ def test_a_recipe_fitted_to_csv_reads_parquet(tmp_path) -> None:
     path = tmp_path / "t.parquet"
     data[["y", "id", "n", "city", "share"]].to_parquet(path)
     extras = Extras.new(recipe)
-    (batch,) = Source(ParquetReader(Files([str(path)]), extras), extras)
+    (batch,) = Source(ParquetReader(BlockReader([str(path)]), extras), extras)
     assert batch.indices.tobytes() == piece.indices.tobytes()
     assert batch.labels.tolist() == np.where(piece.labels == 0, -1, piece.labels).tolist()
 
@@ -351,7 +353,7 @@ def test_columns_that_are_not_needed_are_not_read(tmp_path) -> None:
     data["junk"] = [{"deep": [1, 2]}] * 50
     data.to_parquet(path)
     extras = Extras.new(Recipe(kind="table", ignore=["junk.deep"]))
-    reader = ParquetReader(Files([str(path)]), extras)
+    reader = ParquetReader(BlockReader([str(path)]), extras)
     (batch,) = Source(reader, extras)
     assert len(batch) == 50
     assert reader.bytes_done == reader.bytes_total
@@ -366,11 +368,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
     frame(10).drop(columns="id").to_parquet(other)
     extras = Extras.new(Recipe(kind="table"))
     with pytest.raises(BadInput, match=r"broken\.parquet: the Parquet file cannot be read"):
-        list(Source(ParquetReader(Files([str(broken)]), extras), extras))
+        list(Source(ParquetReader(BlockReader([str(broken)]), extras), extras))
     with pytest.raises(BadInput, match=r"other\.parquet: there is no column 'id'"):
-        list(Source(ParquetReader(Files([str(tmp_path / "t.parquet"), str(other)]), extras), extras))
+        list(Source(ParquetReader(BlockReader([str(tmp_path / "t.parquet"), str(other)]), extras), extras))
     with pytest.raises(BadInput, match="standard input"):
-        ParquetReader(Files(["-"]), extras)
+        ParquetReader(BlockReader(["-"]), extras)
 
 
 def test_a_damaged_file_is_a_sentence_wherever_it_is_damaged(tmp_path) -> None:
@@ -381,7 +383,7 @@ def test_a_damaged_file_is_a_sentence_wherever_it_is_damaged(tmp_path) -> None:
     pq.write_table(pa.table(table), tmp_path / "t.parquet", compression="none", use_dictionary=False)
     good, path = (tmp_path / "t.parquet").read_bytes(), tmp_path / "broken.parquet"
     fitted = Extras.new(Recipe(kind="table"))
-    list(Source(ParquetReader(Files([str(tmp_path / "t.parquet")]), fitted), fitted))
+    list(Source(ParquetReader(BlockReader([str(tmp_path / "t.parquet")]), fitted), fitted))
     rng = np.random.default_rng(0)
     refused = []
     for _ in range(60):
@@ -390,7 +392,7 @@ def test_a_damaged_file_is_a_sentence_wherever_it_is_damaged(tmp_path) -> None:
         path.write_bytes(text.tobytes())
         for extras in (Extras.new(Recipe(kind="table")), fitted):
             try:
-                list(Source(ParquetReader(Files([str(path)]), extras), extras))
+                list(Source(ParquetReader(BlockReader([str(path)]), extras), extras))
             except BadInput as error:
                 refused.append(str(error))
     assert len(refused) > 20
@@ -403,7 +405,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path) -> None:
     for table, name in ((twice, "a"), (nested, r"u\.a")):
         pq.write_table(table, tmp_path / "t.parquet")
         for make in (
-            lambda e: ParquetReader(Files([str(tmp_path / "t.parquet")]), e),
+            lambda e: ParquetReader(BlockReader([str(tmp_path / "t.parquet")]), e),
             lambda e, t=table: ArrowReader(t, e),
         ):
             extras = Extras.new(Recipe(kind="table"))
@@ -430,4 +432,4 @@ def test_a_file_whose_name_is_no_text_is_read(tmp_path) -> None:
     frame(10).to_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.parquet").rename(path)
     extras = Extras.new(Recipe(kind="table"))
-    assert sum(map(len, Source(ParquetReader(Files([path]), extras), extras))) == 10
+    assert sum(map(len, Source(ParquetReader(BlockReader([path]), extras), extras))) == 10

@@ -16,12 +16,12 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.learners import Marginal
 from bayou.recipe.crosses import MAX_ROW_CROSSES, column_crosses
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.hashing import hash_bytes
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.formats.delimited.reader import DelimitedReader
 from bayou.sources.formats.delimited.split import CRITEO
-from bayou.sources.reading.blocks import Files
+from bayou.sources.reading.blocks import BlockReader
 from bayou.sources.source import Source
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
@@ -131,8 +131,8 @@ def test_ten_thousand_mutated_lines() -> None:
     assert_same(text)
     piece, _ = parse(HEADER + text, RECIPE)
     assert 1000 < piece.skipped < 9000
-    assert 20 <= len(piece.bad) < 40
-    assert piece.kinds.total() == piece.skipped
+    assert 20 <= len(piece.bad_lines) < 40
+    assert piece.error_counts.total() == piece.skipped
 
 
 def test_label_rules() -> None:
@@ -183,8 +183,8 @@ def test_bad_rows_say_where_and_what(row: bytes, place: int, words: str) -> None
     piece, _ = parse(HEADER + good + row + b"\n" + good, RECIPE)
     assert len(piece.labels) == 2
     assert piece.skipped == 1
-    assert (piece.bad[0].line, piece.bad[0].column) == (2, place)
-    assert words in piece.bad[0].what
+    assert (piece.bad_lines[0].line, piece.bad_lines[0].column) == (2, place)
+    assert words in piece.bad_lines[0].reason
 
 
 def test_what_is_no_number_is_missing_and_is_shown() -> None:
@@ -193,7 +193,8 @@ def test_what_is_no_number_is_missing_and_is_shown() -> None:
     piece, _ = parse(HEADER + b"\n".join(rows), recipe)
     assert (len(piece.labels), piece.skipped) == (3, 0)
     found = {
-        name: (count, [(bad.line, bad.column, bad.what) for bad in some]) for name, (count, some) in piece.odd.items()
+        name: (count, [(bad.line, bad.column, bad.reason) for bad in some])
+        for name, (count, some) in piece.odd_cells.items()
     }
     assert found == {
         "x": (2, [(1, 11, "'12 mi'"), (3, 11, "'??'")]),
@@ -223,8 +224,8 @@ def test_a_row_cannot_have_features_without_end() -> None:
     piece, _ = parse(text, recipe)
     assert piece.labels.tolist() == [1, 0, 0]
     assert np.diff(piece.indptr).tolist() == [3, MAX_ROW_CROSSES + 512, 3]
-    assert [bad.line for bad in piece.bad] == [2]
-    assert "at most 1048576 features, and 65536 pairs of them" in piece.bad[0].what
+    assert [bad.line for bad in piece.bad_lines] == [2]
+    assert "at most 1048576 features, and 65536 pairs of them" in piece.bad_lines[0].reason
 
 
 def test_a_row_may_have_more_words_than_pairs() -> None:
@@ -252,7 +253,7 @@ def test_a_column_that_is_needed_must_be_there() -> None:
 
 
 def test_names_are_reported_once_and_in_words() -> None:
-    names = Names(2**20)
+    names = FeatureNames(2**20)
     recipe = Recipe(kind="table", bits=20, columns=COLUMNS, cross=[("city", "age")])
     row = b'1,1,Paris,TRUE,007,0.5,44,12,Win 2 win,x\n-1,1,,no,,,,,"a ""b""",x\n'
     piece, _ = parse(HEADER + row, recipe, names=names)
@@ -269,7 +270,7 @@ def test_names_are_reported_once_and_in_words() -> None:
 
 
 def test_names_of_dates_slopes_and_signed_numbers() -> None:
-    names = Names(2**20)
+    names = FeatureNames(2**20)
     recipe = Recipe(kind="table", bits=20, columns=NEWER_COLUMNS, decimal="point", cross=[("said", "size")])
     row = b'1,1,Paris,x,7,0.5,"1,400",0.50,2013-01-05 17:30,2013-01-05\n-1,1,,,,,,,,\n'
     piece, _ = parse(HEADER + row, recipe, names=names)
@@ -286,7 +287,7 @@ def test_names_of_dates_slopes_and_signed_numbers() -> None:
 
 
 def test_names_of_bad_rows_are_not_reported() -> None:
-    names = Names(2**20)
+    names = FeatureNames(2**20)
     piece, _ = parse(HEADER + b"1,-1,Rome,true,1,7,1,1,so,z\n", RECIPE, names=names)
     assert piece.skipped == 1
     assert piece.new_names is None
@@ -310,7 +311,7 @@ def test_features_are_hashed_as_documented() -> None:
 
 def source_of(paths, recipe: Recipe, format: str = "csv", threads: int = 0, on_error: str = "skip", **more) -> Source:
     extras = Extras.new(recipe)
-    reader = DelimitedReader(Files([str(path) for path in paths]), extras, format=format, **more)
+    reader = DelimitedReader(BlockReader([str(path) for path in paths]), extras, format=format, **more)
     return Source(reader, extras, on_error=on_error, threads=threads, labels=more.get("labels", True))
 
 
@@ -499,7 +500,7 @@ def wide(n: int) -> bytes:
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
 def test_tables_that_are_too_wide_are_refused_with_the_limit(tmp_path, monkeypatch, name) -> None:
-    monkeypatch.setattr("bayou.sources.table.cell_columns.MOST_COLUMNS", 50)
+    monkeypatch.setattr("bayou.sources.table.cell_columns.MAX_COLUMNS", 50)
     table = pd.read_csv(io.BytesIO(wide(50)))
     writers = {
         "x.csv": lambda table, path: table.to_csv(path, index=False),
@@ -525,7 +526,7 @@ def test_a_word_for_a_missing_number_with_a_nul_behind_it_is_no_such_word(cell) 
     columns = (Column("y", "label"), Column("x", "bins"))
     text = b"y,x\n1,NA\n0," + cell + b"\n"
     piece, _ = parse(text, Recipe(kind="table", columns=columns))
-    assert (len(piece.labels), piece.odd["x"][0]) == (2, 1)
+    assert (len(piece.labels), piece.odd_cells["x"][0]) == (2, 1)
 
 
 def test_long_whole_numbers_are_one_code_however_they_are_written() -> None:

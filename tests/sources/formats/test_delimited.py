@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
-from bayou.sources.formats.delimited.split import CRITEO, QUOTED_BYTES, cut, layout_of, split
+from bayou.sources.formats.delimited.split import CRITEO, QUOTED_BYTES, layout_of, split, whole_rows_size
 from tests.sources import slow_table
 from tests.sources.mutate import mutated
 from tests.sources.tables import block_of
@@ -70,7 +70,7 @@ def test_blocks_cut_anywhere_hold_the_rows_of_the_whole(text: bytes, width: int,
         # What stands behind the text that was read so far is not known; whatever it is must not matter.
         for padding in (b"\n", b'"', b"x"):
             data = np.frombuffer(left + padding * 64, np.uint8)
-            end = cut(data, len(left), 44, width)
+            end = whole_rows_size(data, len(left), 44, width)
             assert end <= len(left)
         if taken == len(text):
             end = len(left)
@@ -140,8 +140,8 @@ def test_a_quote_that_is_not_closed_in_time_was_a_stray_one() -> None:
 def test_a_stray_quote_does_not_hold_blocks_up_for_ever() -> None:
     text = b'1,"open\n' + b"2,b\n" * (QUOTED_BYTES // 4)
     data = np.frombuffer(text + b"?" * 64, np.uint8)
-    assert cut(data, QUOTED_BYTES // 2, 44, 2) == 0
-    assert cut(data, len(text), 44, 2) == len(text)
+    assert whole_rows_size(data, QUOTED_BYTES // 2, 44, 2) == 0
+    assert whole_rows_size(data, len(text), 44, 2) == len(text)
 
 
 def test_quotes_that_chain_row_to_row_do_not_take_for_ever() -> None:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from bayou import sources
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.formats.jsonl import JsonLines, JsonReader, summaries_of
-from bayou.sources.reading.blocks import Files
+from bayou.sources.formats.jsonl import JsonLinesParser, JsonReader, summaries_of
+from bayou.sources.reading.blocks import BlockReader
 from bayou.sources.rows.json_objects import read_lines
 from bayou.sources.source import Source
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.encoding_plan import EncodingPlan
 from bayou.sources.table.fit import fit
 from tests.sources.formats.test_csv import log_loss
 from tests.sources.mutate import mutated
@@ -27,15 +27,15 @@ def lines_of(*objects) -> bytes:
     return b"".join(json.dumps(found).encode() + b"\n" for found in objects)
 
 
-def parsed(text: bytes, recipe: Recipe, names: Names | None = None, labels: bool = True):
+def parsed(text: bytes, recipe: Recipe, names: FeatureNames | None = None, labels: bool = True):
     block = block_of(text)
     if not recipe.fitted:
         recipe = fit(recipe, summaries_of(read_lines(block)[1], recipe), labels=labels)
-    return JsonLines(Plan(recipe, names=names, labels=labels)).parse(block), recipe
+    return JsonLinesParser(EncodingPlan(recipe, names=names, labels=labels)).parse(block), recipe
 
 
 def names_of(text: bytes, recipe: Recipe) -> list[list[str]]:
-    names = Names(recipe.n_features)
+    names = FeatureNames(recipe.n_features)
     piece, _ = parsed(text, recipe, names)
     if piece.new_names is not None:
         names.add(piece.new_names)
@@ -102,8 +102,8 @@ def test_bad_lines_are_skipped_and_described(line: bytes, place: int, words: str
     assert piece.labels.tolist() == [1, 0]
     assert piece.positions.tolist() == [0, 4]
     assert (piece.skipped, piece.lines) == (1, 5)
-    assert (piece.bad[0].line, piece.bad[0].column) == (2, place)
-    assert words in piece.bad[0].what
+    assert (piece.bad_lines[0].line, piece.bad_lines[0].column) == (2, place)
+    assert words in piece.bad_lines[0].reason
 
 
 JSON = st.recursive(
@@ -191,7 +191,7 @@ def test_lines_wider_than_the_table_and_names_that_begin_alike() -> None:
 
 def source_of(path, recipe: Recipe) -> Source:
     extras = Extras.new(recipe)
-    return Source(JsonReader(Files([str(path)]), extras), extras, on_error="skip", threads=0)
+    return Source(JsonReader(BlockReader([str(path)]), extras), extras, on_error="skip", threads=0)
 
 
 def test_real_files_are_learned_as_they_are(data_directory) -> None:
@@ -214,7 +214,9 @@ def test_a_name_with_half_a_character_is_a_bad_line(tmp_path) -> None:
     path.write_text(
         '{"y": 1, "a": "u"}\n{"y": 0, "\\ud800": 3}\n{"y": 0, "b": {"\\uDFFF": 3}}\n{"y": 0, "\\u00e9": 3}\n'
     )
-    source = Source(JsonReader(Files([str(path)]), extras := Extras.new(Recipe(kind="table"))), extras, on_error="skip")
+    source = Source(
+        JsonReader(BlockReader([str(path)]), extras := Extras.new(Recipe(kind="table"))), extras, on_error="skip"
+    )
     assert sum(map(len, source)) == 2
     assert source.skipped == 2
     assert source.bad[0].endswith(

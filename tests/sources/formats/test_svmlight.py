@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from bayou.kernels.parse_text import PADDING
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.svmlight import Svmlight
-from bayou.sources.reading.blocks import Block
+from bayou.sources.formats.svmlight import SvmlightParser
+from bayou.sources.reading.blocks import TextBlock
 from tests.sources import slow_svmlight
 from tests.sources.mutate import mutated
 
 
-def block_of(text: bytes) -> Block:
+def block_of(text: bytes) -> TextBlock:
     text = text if text.endswith(b"\n") or not text else text + b"\n"
     data = np.full(len(text) + PADDING, 10, np.uint8)
     data[: len(text)] = np.frombuffer(text, np.uint8)
-    return Block(data, len(text), "test.svm", first=True)
+    return TextBlock(data, len(text), "test.svm", first=True)
 
 
 def parsed(text: bytes, bits: int = 22, exact: bool = False):
-    return Svmlight(Recipe(kind="svmlight", bits=bits, exact=exact)).parse(block_of(text))
+    return SvmlightParser(Recipe(kind="svmlight", bits=bits, exact=exact)).parse(block_of(text))
 
 
 def assert_same(text: bytes, bits: int = 22, exact: bool = False) -> None:
@@ -32,10 +32,10 @@ def assert_same(text: bytes, bits: int = 22, exact: bool = False) -> None:
     for mine, theirs in zip(got, slow_svmlight.arrays(rows), strict=True):
         assert mine.tobytes() == theirs.tobytes()
     assert piece.skipped == len(bad)
-    described = [(b.line, b.column) for b in piece.bad]
+    described = [(b.line, b.column) for b in piece.bad_lines]
     assert described[:20] == [tuple(b) for b in bad[:20]]
     assert set(described) <= {tuple(b) for b in bad}
-    assert piece.kinds.total() == len(bad)
+    assert piece.error_counts.total() == len(bad)
     assert piece.lines == text.removesuffix(b"\n").count(b"\n") + 1
 
 
@@ -90,16 +90,16 @@ def test_bad_lines_are_named(line: bytes, column: int, word: str) -> None:
     assert_same(text)
     piece = parsed(text)
     assert piece.skipped == 1
-    (bad,) = piece.bad
+    (bad,) = piece.bad_lines
     assert (bad.line, bad.column) == (1, column)
-    assert word in bad.what
+    assert word in bad.reason
     assert piece.indices.tolist() == [7, 8]
 
 
 def test_indices_beyond_the_table_fold_and_are_counted() -> None:
     piece = parsed(b"1 5:1 16:1 21:1\n1 99:1 x\n", bits=4)
     assert piece.indices.tolist() == [5, 0, 5]
-    assert piece.folded == 2  # the bad line's does not count
+    assert piece.n_wrapped == 2  # the bad line's does not count
     assert parsed(b"1 5:1 16:1", bits=4, exact=True).skipped == 1
 
 
@@ -180,5 +180,5 @@ def test_likely_characters(text: str) -> None:
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=20))
 def test_values_are_read_as_python_reads_them(values: list[float]) -> None:
     text = b"1 " + b" ".join(b"%d:%s" % (k, repr(v).encode()) for k, v in enumerate(values))
-    piece = Svmlight(Recipe(kind="svmlight"), dtype="float64").parse(block_of(text))
+    piece = SvmlightParser(Recipe(kind="svmlight"), dtype="float64").parse(block_of(text))
     assert piece.values.tobytes() == np.array(values).tobytes()

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bayou.core.errors import BadInput
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.svmlight import Svmlight
+from bayou.sources.formats.svmlight import SvmlightParser
 from tests.sources import slow_svmlight
 from tests.sources.formats.test_svmlight import block_of
 
@@ -35,7 +35,7 @@ def test_crosses_of_ranges_are_those_of_the_slow_reference(how):
     text = text_of(np.random.default_rng(1))
     for bits, dtype in ((22, "float64"), (7, "float32")):
         recipe = Recipe(kind="svmlight", bits=bits, ranges=RANGES, **how)
-        piece = Svmlight(recipe, dtype).parse(block_of(text))
+        piece = SvmlightParser(recipe, dtype).parse(block_of(text))
         rows, bad = slow_svmlight.parse(text, 2**bits)
         assert (piece.skipped, len(bad), len(rows)) == (1, 1, 200)
         made = 0
@@ -51,9 +51,9 @@ def test_crosses_of_ranges_are_those_of_the_slow_reference(how):
 
 
 def test_crosses_have_names_and_features_keep_their_numbers():
-    names = Names(2**22)
+    names = FeatureNames(2**22)
     recipe = Recipe(kind="svmlight", ranges=RANGES, cross=[("c", "bare"), (" ", "age"), ("c", "bare", "age")])
-    parser = Svmlight(recipe, names=names)
+    parser = SvmlightParser(recipe, names=names)
     piece = parser.parse(block_of(b"1 2:1 5:2 40:3 200:1\n0 2:1 40:1\n"))
     names.add(piece.new_names)
     assert names.name_of(piece.indices) == [

@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 from bayou.core.batch import Batch
 from bayou.kernels.parse_text import PADDING
 from bayou.recipe.crosses import MAX_ROW_CROSSES
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.numbering import Numbering
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.pairs import MOST_SPACES
-from bayou.sources.formats.vw.reader import VW
-from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed_block import DESCRIBED, ParsedBlock
+from bayou.sources.formats.vw.pairs import MAX_NAMESPACES
+from bayou.sources.formats.vw.reader import VWParser
+from bayou.sources.reading.blocks import TextBlock
+from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, ParsedBlock
 from tests.sources import slow_vw
 
 CROSSES = [(), (("user", "ad"),), (("w", "w"), ("*", "user"), (" ", "7")), (("*", "*"),), (("ad", "ad"), ("*", "*"))]
 
 
-def block(text: bytes) -> Block:
+def block(text: bytes) -> TextBlock:
     """As readers make it: a newline at the end, and more behind it."""
     if text and not text.endswith(b"\n"):
         text += b"\n"
-    return Block(np.frombuffer(text + b"\n" * PADDING, np.uint8).copy(), len(text), "text")
+    return TextBlock(np.frombuffer(text + b"\n" * PADDING, np.uint8).copy(), len(text), "text")
 
 
 def parse(text: bytes, names=None, numbering=None, dtype="float32", **options) -> ParsedBlock:
-    return VW(Recipe(kind="vw", **options), names, numbering, dtype, tags=True).parse(block(text))
+    return VWParser(Recipe(kind="vw", **options), names, numbering, dtype, tags=True).parse(block(text))
 
 
 def rows(piece: ParsedBlock) -> list[list[tuple[int, float]]]:
@@ -42,14 +42,14 @@ def assert_read_as_slowly(
     text: bytes, bits=22, hash_all=False, cross=(), dtype="float32", interactions=(), ignore=()
 ) -> ParsedBlock:
     """The same rows with the same bits, the same bad lines, the same names."""
-    names = Names(2**bits)
+    names = FeatureNames(2**bits)
     more = {"cross": cross, "interactions": interactions, "ignore": ignore}
     piece = parse(text, names, None, dtype, bits=bits, hash_all=hash_all, **more)
     slow = slow_vw.read(text, hash_all, cross, dtype, interactions, ignore) if text else slow_vw.Lines()
     assert piece.positions.tolist() == slow.positions
-    assert [(bad.line, bad.column) for bad in piece.bad[:DESCRIBED]] == slow.bad[:DESCRIBED]
-    assert {(bad.line, bad.column) for bad in piece.bad} <= set(slow.bad)
-    assert piece.kinds.total() == len(slow.bad)
+    assert [(bad.line, bad.column) for bad in piece.bad_lines[:MAX_DESCRIBED_LINES]] == slow.bad[:MAX_DESCRIBED_LINES]
+    assert {(bad.line, bad.column) for bad in piece.bad_lines} <= set(slow.bad)
+    assert piece.error_counts.total() == len(slow.bad)
     assert piece.skipped == len(slow.bad)
     assert piece.lines == text.count(b"\n") + bool(text and not text.endswith(b"\n"))
     expected = [[(h % 2**bits, v) for h, v, _ in features] for features in slow.features]
@@ -90,10 +90,10 @@ def assert_bounds_hold(piece: ParsedBlock, n_features: int) -> None:
 
 def assert_read_exactly(text: bytes, dtype: str = "float32") -> None:
     """In the exact mode: the same features by their names, the same bad lines."""
-    names, numbering = Names(2**22), Numbering(2**22)
+    names, numbering = FeatureNames(2**22), Numbering(2**22)
     piece = parse(text, names, numbering, dtype, exact=True)
     assert piece.bounds is None or not len(piece.indices)
-    numbering.number(piece)
+    numbering.replace_ids(piece)
     if piece.new_names is not None:
         names.add(piece.new_names)
     slow = slow_vw.read(text)
@@ -102,9 +102,9 @@ def assert_read_exactly(text: bytes, dtype: str = "float32") -> None:
     assert np.diff(piece.indptr).tolist() == [len(features) for features in kept]
     assert names.name_of(piece.indices) == [f.shown for features in kept for f in features]
     assert piece.values.tolist() == [number(f.value) for features in kept for f in features]
-    assert [(bad.line, bad.column) for bad in piece.bad[:DESCRIBED]] == slow.bad[:DESCRIBED]
-    assert {(bad.line, bad.column) for bad in piece.bad} <= set(slow.bad)
-    assert piece.kinds.total() == len(slow.bad)
+    assert [(bad.line, bad.column) for bad in piece.bad_lines[:MAX_DESCRIBED_LINES]] == slow.bad[:MAX_DESCRIBED_LINES]
+    assert {(bad.line, bad.column) for bad in piece.bad_lines} <= set(slow.bad)
+    assert piece.error_counts.total() == len(slow.bad)
 
 
 # --- the grammar, case by case --------------------------------------------------------------------------------------
@@ -228,13 +228,13 @@ def test_what_is_refused_and_where(line, column, what):
     piece = assert_read_as_slowly(b"1 |a x\n" + line + b"\n0 |b y\n")
     assert piece.positions.tolist() == [0, 2]
     assert piece.skipped == 1
-    ((at, found, said),) = piece.bad
+    ((at, found, said),) = piece.bad_lines
     assert (at, found) == (1, column)
     assert what in said
 
 
 def test_a_bad_line_leaves_nothing_behind():
-    names = Names(2**22)
+    names = FeatureNames(2**22)
     piece = parse(b"1 2 t|a p q:2 r\n1 |a s t:2 |b u :3\n0 |c v\n", names)
     assert len(piece.indices) == 4
     assert piece.new_names is not None
@@ -245,7 +245,7 @@ def test_a_bad_line_leaves_nothing_behind():
 
 def test_only_so_many_bad_lines_are_described_but_all_are_counted():
     piece = assert_read_as_slowly(b"oops\n" * 100 + b"1 |a x\n" + b"\n" * 3)
-    assert (len(piece.bad), piece.skipped, piece.lines, len(piece.labels)) == (DESCRIBED, 100, 104, 1)
+    assert (len(piece.bad_lines), piece.skipped, piece.lines, len(piece.labels)) == (MAX_DESCRIBED_LINES, 100, 104, 1)
 
 
 def test_values_of_zero_are_left_out_also_those_that_are_too_small_for_a_float32():
@@ -284,7 +284,7 @@ def test_weights_are_only_given_if_there_are_any():
 
 
 def test_tags_are_only_kept_if_asked_for():
-    assert VW(Recipe(kind="vw")).parse(block(b"1 tag|a x")).tags is None
+    assert VWParser(Recipe(kind="vw")).parse(block(b"1 tag|a x")).tags is None
 
 
 def test_a_piece_makes_a_batch():
@@ -489,14 +489,14 @@ def test_indicators_share_one_array_of_ones():
 
 
 def test_new_names_are_reported_about_once():
-    names = Names(2**22)
+    names = FeatureNames(2**22)
     piece = parse(b"1 |a x y z:1 x\n" * 1000, names)
     assert piece.new_names is not None
     assert len(piece.new_names.indices) == 3
 
 
 def test_known_names_are_not_reported_and_a_full_dictionary_wants_none():
-    names = Names(2**22, limit=2)
+    names = FeatureNames(2**22, limit=2)
     first = parse(b"1 |a x y", names)
     assert first.new_names is not None
     names.add(first.new_names)
@@ -515,12 +515,12 @@ def test_known_names_are_not_reported_and_a_full_dictionary_wants_none():
 def test_in_the_exact_mode_features_are_numbered_as_they_appear():
     rng = np.random.default_rng(5)
     text = b"\n".join(random_line(rng) for _ in range(500))
-    names, numbering = Names(2**22), Numbering(2**22)
+    names, numbering = FeatureNames(2**22), Numbering(2**22)
     expected: dict[slow_vw.Feature, int] = {}
     for part in (text[: len(text) // 2], text[len(text) // 2 :]):
         piece = parse(part, names, numbering, exact=True)
         assert piece.indices.dtype == np.uint64
-        numbering.number(piece)
+        numbering.replace_ids(piece)
         if piece.new_names is not None:
             names.add(piece.new_names)
         slow = slow_vw.read(part)
@@ -533,10 +533,10 @@ def test_in_the_exact_mode_features_are_numbered_as_they_appear():
 
 def test_in_the_exact_mode_crosses_are_features_like_others():
     text = b"1 |ad a b |user u:2 v |w x\n0 |user v |ad b\n1 |user u v |user z"
-    names, numbering = Names(64), Numbering(64)
+    names, numbering = FeatureNames(64), Numbering(64)
     cross = (("user", "ad"), ("user", "user"))
     piece = parse(text, names, numbering, exact=True, cross=cross)
-    numbering.number(piece)
+    numbering.replace_ids(piece)
     names.add(piece.new_names)
     assert len(numbering) == len(names)
     slow = slow_vw.read(text, rules=cross)
@@ -594,8 +594,8 @@ def test_two_namespaces_are_crossed_once_whatever_rules_say():
 def test_a_line_whose_crosses_are_too_large_is_bad_as_a_whole():
     text = b"1 |a x:1e7 |b y:1e7\noops\n0 |a x:1e7 |b y:1e3\n"
     piece = assert_read_as_slowly(text, cross=(("a", "b"),))
-    assert [(bad.line, bad.column) for bad in piece.bad] == [(0, 0), (1, 5)]
-    assert "product is at most" in piece.bad[0].what
+    assert [(bad.line, bad.column) for bad in piece.bad_lines] == [(0, 0), (1, 5)]
+    assert "product is at most" in piece.bad_lines[0].reason
     assert (piece.skipped, len(piece.indices), piece.tags) == (2, 3, [""])
 
 
@@ -603,13 +603,13 @@ def test_a_line_whose_crosses_are_too_large_is_bad_as_a_whole():
     "line",
     [
         b"1 |a " + b" ".join(b"%d" % k for k in range(2 * int(MAX_ROW_CROSSES**0.5))),
-        b"1 " + b"".join(b"|n%d x" % k for k in range(MOST_SPACES + 1)),
+        b"1 " + b"".join(b"|n%d x" % k for k in range(MAX_NAMESPACES + 1)),
     ],
 )
 def test_a_line_may_not_grow_beyond_all_bounds_by_crosses(line):
     piece = parse(line + b"\n1 |a x y\n", cross=(("a", "a"), ("*", "*")))
-    assert [(bad.line, bad.column) for bad in piece.bad] == [(0, 0)]
-    assert f"at most {MAX_ROW_CROSSES} pairs" in piece.bad[0].what
+    assert [(bad.line, bad.column) for bad in piece.bad_lines] == [(0, 0)]
+    assert f"at most {MAX_ROW_CROSSES} pairs" in piece.bad_lines[0].reason
     assert piece.indptr.tolist() == [0, 3]
 
 
@@ -619,7 +619,7 @@ def test_as_many_pairs_as_a_line_may_have_are_fine():
     a, b = (b" ".join(b"%d" % k for k in range(n)) for n in (side, side + 1))
     piece = parse(b"1 |a %b |b %b\n1 |a %b |b %b\n" % (a, a, a, b), cross=(("a", "b"),))
     assert piece.indptr.tolist() == [0, MAX_ROW_CROSSES + 2 * side]
-    assert [bad.line for bad in piece.bad] == [1]
+    assert [bad.line for bad in piece.bad_lines] == [1]
 
 
 # --- against Vowpal Wabbit ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from bayou.core.errors import BadInput
 from bayou.recipe.crosses import MAX_ROW_CROSSES, written_out
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.numbering import Numbering
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.higher_crosses import MOST_TRIPLED
@@ -48,7 +48,7 @@ def test_first_letters_are_crossed_as_slowly(interactions):
 
 def test_three_namespaces_are_crossed_once_in_the_order_of_the_first_rule():
     line = b"|a x:2 |b y:3 |c z:5 w"
-    names = Names(2**22)
+    names = FeatureNames(2**22)
     piece = parse(line, names, cross=(("c", "a", "b"), ("*", "*", "*"), ("b", "a", "*")))
     names.add(piece.new_names)
     assert names.name_of(piece.indices)[4:] == ["c^z & a^x & b^y", "c^w & a^x & b^y"]
@@ -56,9 +56,9 @@ def test_three_namespaces_are_crossed_once_in_the_order_of_the_first_rule():
 
 
 def test_in_the_exact_mode_crosses_of_three_have_their_names():
-    names, numbering = Names(64), Numbering(64)
+    names, numbering = FeatureNames(64), Numbering(64)
     piece = parse(b"|ad x y |bd u |cd w", names, numbering, exact=True, interactions=("abc",), cross=(("bd", "ad"),))
-    numbering.number(piece)
+    numbering.replace_ids(piece)
     names.add(piece.new_names)
     expected = [
         "ad^x",
@@ -82,14 +82,14 @@ def test_in_the_exact_mode_crosses_of_three_have_their_names():
 )
 def test_a_line_may_not_grow_beyond_all_bounds(line):
     piece = parse(line + b"\n1 |a x |n y\n", cross=(("*", "*", "*"),), interactions=("aaa",))
-    assert [(bad.line, bad.column) for bad in piece.bad] == [(0, 0)]
-    assert f"at most {MAX_ROW_CROSSES} pairs" in piece.bad[0].what
+    assert [(bad.line, bad.column) for bad in piece.bad_lines] == [(0, 0)]
+    assert f"at most {MAX_ROW_CROSSES} pairs" in piece.bad_lines[0].reason
     assert piece.indptr.tolist() == [0, 3]
 
 
 def test_a_product_that_is_too_large_makes_a_line_bad():
     piece = assert_read_as_slowly(b"1 |a x:1e7\n1 |a y:1e6 |b u", interactions=("aa", "ab"))
-    assert [bad.line for bad in piece.bad] == [0]
+    assert [bad.line for bad in piece.bad_lines] == [0]
     assert_read_as_slowly(b"1 |a x:1e5 |b y:1e5 |c z:1e5\n1 |a x |b y |c z", cross=(("a", "b", "c"),))
 
 
@@ -97,7 +97,7 @@ def test_namespaces_are_left_out_by_their_first_letter():
     text = b"1 |ad x 3:2 red:blue |b y | 7 8 9 |a z\n0 |b y:oops |ad q\n1 |ad x:- |b y\n1 |ad 5"
     piece = assert_read_as_slowly(text, ignore=("a",))
     assert np.diff(piece.indptr).tolist() == [4, 1, 0]
-    assert (piece.skipped, piece.bad[0].line) == (1, 2)  # a line must be fine as a whole
+    assert (piece.skipped, piece.bad_lines[0].line) == (1, 2)  # a line must be fine as a whole
     assert_read_as_slowly(text, ignore=("a", " "), interactions=("::",))
     assert np.diff(parse(text, ignore=("a", "b", " ")).indptr).tolist() == [0, 0, 0]
 

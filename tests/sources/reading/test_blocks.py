@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from bayou.core.errors import BadInput
 from bayou.kernels.parse_text import PADDING
 from bayou.sources.reading import blocks
-from bayou.sources.reading.blocks import Files, Texts, whole_lines
+from bayou.sources.reading.blocks import BlockLoader, BlockReader, whole_lines
 from bayou.sources.reading.open_files import expand
 
 
-def text_of(files: Files) -> tuple[bytes, list[str]]:
+def text_of(files: BlockReader) -> tuple[bytes, list[str]]:
     """All the text, and all troubles; every block is held to its promises on the way."""
     text, troubles = b"", []
     for block in files:
@@ -47,7 +47,7 @@ LINES = b"".join(b"%d some line\n" % k for k in range(20_000))
 def test_what_is_read_is_what_was_written(tmp_path, pack, block_bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(pack(LINES))
-    files = Files([str(path)], block_bytes=block_bytes)
+    files = BlockReader([str(path)], block_bytes=block_bytes)
     assert text_of(files) == (LINES, [])
     assert files.bytes_done == files.bytes_total == path.stat().st_size
     assert text_of(files) == (LINES, [])  # and again
@@ -63,18 +63,18 @@ def test_any_lines_with_tiny_blocks(tmp_path_factory, lines: list[bytes], final:
     expected = text.removeprefix(b"\xef\xbb\xbf")
     if expected and not expected.endswith(b"\n"):
         expected += b"\n"
-    assert text_of(Files([str(path)], block_bytes=8))[0] == expected
+    assert text_of(BlockReader([str(path)], block_bytes=8))[0] == expected
 
 
 def test_a_byte_order_mark_is_removed(tmp_path) -> None:
     (tmp_path / "x").write_bytes(b"\xef\xbb\xbf1 2:3\n")
-    assert text_of(Files([str(tmp_path / "x")]))[0] == b"1 2:3\n"
+    assert text_of(BlockReader([str(tmp_path / "x")]))[0] == b"1 2:3\n"
 
 
 def test_several_files_keep_apart(tmp_path) -> None:
     (tmp_path / "a").write_bytes(b"1 last line without newline")
     (tmp_path / "b").write_bytes(b"2\n")
-    assert text_of(Files([str(tmp_path / "a"), str(tmp_path / "b")]))[0] == b"1 last line without newline\n2\n"
+    assert text_of(BlockReader([str(tmp_path / "a"), str(tmp_path / "b")]))[0] == b"1 last line without newline\n2\n"
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd], ids=["gzip", "zstd"])
@@ -84,7 +84,7 @@ def test_truncated_compression_gives_what_there_is_and_says_so(tmp_path, pack) -
     whole = pack(text)
     path = tmp_path / "x"
     path.write_bytes(whole[: len(whole) * 9 // 10])
-    read, troubles = text_of(Files([str(path)]))
+    read, troubles = text_of(BlockReader([str(path)]))
     assert len(read) > 0.8 * len(text)
     assert text.startswith(read)  # whole lines, not the one that was cut
     assert len(troubles) == 1
@@ -93,15 +93,15 @@ def test_truncated_compression_gives_what_there_is_and_says_so(tmp_path, pack) -
 
 def test_garbage_behind_the_magic_number(tmp_path) -> None:
     (tmp_path / "x").write_bytes(b"\x1f\x8b" + bytes(range(200)))
-    text, troubles = text_of(Files([str(tmp_path / "x")]))
+    text, troubles = text_of(BlockReader([str(tmp_path / "x")]))
     assert text == b""
     assert len(troubles) == 1
 
 
 def test_a_line_that_is_too_long_is_skipped(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(blocks, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 1000)
     (tmp_path / "x").write_bytes(b"first\n" + b"x" * 50_000 + b"\nlast\n" + b"y" * 30_000)
-    text, troubles = text_of(Files([str(tmp_path / "x")], block_bytes=64))
+    text, troubles = text_of(BlockReader([str(tmp_path / "x")], block_bytes=64))
     assert text == b"first\nlast\n"
     assert len(troubles) == 2
     assert "1,000 bytes" in troubles[0]
@@ -112,14 +112,14 @@ def test_a_hundred_megabytes_without_a_newline(tmp_path) -> None:
         for _ in range(100):
             file.write(b"1" * 1_000_000)
         file.write(b"\n1 2:3\n")
-    text, troubles = text_of(Files([str(tmp_path / "x")]))
+    text, troubles = text_of(BlockReader([str(tmp_path / "x")]))
     assert text == b"1 2:3\n"
     assert len(troubles) == 1
 
 
 def test_the_head_is_read_again(tmp_path) -> None:
     (tmp_path / "x").write_bytes(LINES)
-    files = Files([str(tmp_path / "x")])
+    files = BlockReader([str(tmp_path / "x")])
     assert LINES.startswith(files.head())
     assert files.head() == files.head()
     lines = files.first_lines()
@@ -148,7 +148,7 @@ def test_a_pipe_gives_what_it_has(tmp_path) -> None:
             pipe.write(b"2 5:6\n")
 
     threading.Thread(target=write, daemon=True).start()
-    blocks = iter(Files([str(path)]))
+    blocks = iter(BlockReader([str(path)]))
     first = next(blocks)
     assert first.data[: first.size].tobytes() == b"1 2:3\n"  # although the writer has not finished
     go_on.set()
@@ -173,7 +173,8 @@ def test_whole_lines(text: bytes) -> None:
     assert whole_lines(np.frombuffer(text, np.uint8), len(text)) == text.rfind(b"\n") + 1
 
 
-# --- InOrder --------------------------------------------------------------------------------------------------------
+# --- ParallelMap
+# --------------------------------------------------------------------------------------------------------
 
 
 # --- blocks that are not read -----------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ def test_blocks_grow_from_small_ones_and_those_for_other_processes_stay_smaller(
     monkeypatch.setattr(blocks, "SHARED_BYTES", 2000)
     path = tmp_path / "a.txt"
     path.write_bytes(b"0123456789abcde\n" * 2000)
-    files = Files([str(path)] * 2, block_bytes=8000)
+    files = BlockReader([str(path)] * 2, block_bytes=8000)
     sizes = [block.size for block in files]
     assert sizes[:5] == [992, 2000, 4000, 8000, 8000]
     assert sizes[len(sizes) // 2 :] == sizes[: len(sizes) // 2]  # and the next file begins with small ones again
@@ -200,9 +201,9 @@ PIECES = st.sampled_from([b"\n", b"1 2:3\n", b"x" * 30, b"y" * 9, b"\n\n", b"ab\
 def test_unread_blocks_are_those_that_are_read(tmp_path_factory, pieces, bom, size, longest):
     path = tmp_path_factory.mktemp("unread") / "a.txt"
     path.write_bytes(b"\xef\xbb\xbf" * bom + b"".join(pieces))
-    files, texts = Files([str(path)] * 2, block_bytes=size), Texts()
+    files, texts = BlockReader([str(path)] * 2, block_bytes=size), BlockLoader()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(blocks, "LONGEST_LINE", longest)
+        patched.setattr(blocks, "MAX_LINE_BYTES", longest)
         read = [(block, files.bytes_done) for block in files]
         unread = [(block, files.bytes_done) for block in files.unread()]
     assert [(b.size, b.first, b.trouble, b.lines) for b, _ in unread] == [
@@ -220,7 +221,7 @@ def test_unread_blocks_are_those_that_are_read(tmp_path_factory, pieces, bom, si
 def test_a_file_that_has_become_shorter_is_told_of(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"1 2:3\n" * 100)
-    (block,) = Files([str(path)]).unread()
+    (block,) = BlockReader([str(path)]).unread()
     path.write_bytes(b"1 2:3\n")
     with pytest.raises(BadInput, match="has become shorter"):
-        Texts().of(block)
+        BlockLoader().of(block)

@@ -6,7 +6,7 @@ import pytest
 
 from bayou.core.errors import BadInput
 from bayou.sources.reading import parallel_map
-from bayou.sources.reading.parallel_map import InOrder
+from bayou.sources.reading.parallel_map import ParallelMap
 
 
 @pytest.mark.parametrize("threads", [0, 1, 4])
@@ -16,7 +16,7 @@ def test_results_come_in_order(threads, help) -> None:
         time.sleep(0.002 * (k % 3))
         return k * k
 
-    assert list(InOrder(range(50), slow_square, threads, help)) == [k * k for k in range(50)]
+    assert list(ParallelMap(range(50), slow_square, threads, help)) == [k * k for k in range(50)]
 
 
 @pytest.mark.parametrize("threads", [0, 2])
@@ -26,7 +26,7 @@ def test_errors_come_when_it_is_their_turn(threads) -> None:
             raise BadInput("five")
         return k
 
-    ahead = InOrder(range(20), work, threads)
+    ahead = ParallelMap(range(20), work, threads)
     assert [next(ahead) for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(BadInput, match="five"):
         next(ahead)
@@ -35,7 +35,7 @@ def test_errors_come_when_it_is_their_turn(threads) -> None:
         yield 1
         raise BadInput("reading")
 
-    ahead = InOrder(tasks(), work, threads)
+    ahead = ParallelMap(tasks(), work, threads)
     assert next(ahead) == 1
     with pytest.raises(BadInput, match="reading"):
         next(ahead)
@@ -50,15 +50,15 @@ def test_no_more_than_a_few_tasks_are_taken_ahead(threads) -> None:
             taken.append(k)
             yield k
 
-    ahead = InOrder(tasks(), lambda k: k, threads)
+    ahead = ParallelMap(tasks(), lambda k: k, threads)
     for k in range(30):
         assert next(ahead) == k
-        assert len(taken) <= k + 1 + parallel_map.DEPTH * (threads + 1) + threads + 1
+        assert len(taken) <= k + 1 + parallel_map.TASKS_PER_THREAD * (threads + 1) + threads + 1
     ahead.close()
 
 
 def test_stopping_ends_it_and_the_threads() -> None:
-    ahead = InOrder(iter(int, 1), lambda k: k, threads=2)
+    ahead = ParallelMap(iter(int, 1), lambda k: k, threads=2)
     next(ahead)
     ahead.stop()
     assert list(ahead) == []

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
 from bayou import BadInput
-from bayou.sources.rows.encoder import Rows
+from bayou.sources.rows.encoder import RowEncoder
 from bayou.sources.rows.hashes import hashes_of
 
 
-def features(rows: Rows, x: dict, learn: bool = False) -> dict[int, float]:
-    row, new = rows.one(x, learn)
+def features(rows: RowEncoder, x: dict, learn: bool = False) -> dict[int, float]:
+    row, new = rows.encode_row(x, learn)
     if learn:
-        rows.keep(new)
+        rows.store_names(new)
     indices = row.indices[: row.size].tolist()
     assert len(set(indices)) == row.size
     assert 0 not in row.values[: row.size]
-    assert row.largest == max(np.abs(row.values[: row.size]), default=0.0)
+    assert row.max_abs_value == max(np.abs(row.values[: row.size]), default=0.0)
     return dict(zip(indices, row.values[: row.size].tolist(), strict=True))
 
 
@@ -51,12 +51,12 @@ values = st.floats(-1e6, 1e6, width=32) | st.booleans() | st.integers(-1000, 100
 
 @given(x=st.dictionaries(names, values, max_size=12))
 def test_names_are_hashed_as_columns_of_files_are(x):
-    assert features(Rows(20), x) == pytest.approx(expected(x, 20), rel=1e-6)
+    assert features(RowEncoder(20), x) == pytest.approx(expected(x, 20), rel=1e-6)
 
 
 @given(x=st.dictionaries(st.text(string.printable, max_size=6), st.floats(-10, 10, width=32), max_size=300))
 def test_rows_of_any_length_with_names_that_meet(x):
-    found = features(Rows(5), x)
+    found = features(RowEncoder(5), x)
     want = expected(x, 5)
     # a sum of many float32 can end near zero in one order and at zero in another
     for index in found.keys() | want.keys():
@@ -68,7 +68,10 @@ def test_rows_of_any_length_with_names_that_meet(x):
 def test_the_order_of_names_does_not_matter(hashing, x, seed):
     shuffled = list(x.items())
     seed.shuffle(shuffled)
-    rows, (a, _), (b, _) = Rows(6), *(Rows(6, hashing).one(dict(items)) for items in (x.items(), shuffled))
+    rows, (a, _), (b, _) = (
+        RowEncoder(6),
+        *(RowEncoder(6, hashing).encode_row(dict(items)) for items in (x.items(), shuffled)),
+    )
     assert rows.n_features == 64
     for name in ("indices", "values"):
         assert getattr(a, name)[: a.size].tobytes() == getattr(b, name)[: b.size].tobytes()
@@ -76,10 +79,10 @@ def test_the_order_of_names_does_not_matter(hashing, x, seed):
 
 def test_what_values_may_be():
     x = {"a": True, "b": np.bool_(True), "c": Fraction(1, 4), "d": np.float32(2), "e": np.int64(3), "f": 0, "g": None}
-    found = features(Rows(20), x)
+    found = features(RowEncoder(20), x)
     assert [found[hash_ % 2**20] for hash_ in hashes_of(["a", "b", "c", "d", "e"]).tolist()] == [1, 1, 0.25, 2, 3]
     assert len(found) == 5
-    assert features(Rows(20), {}) == {}
+    assert features(RowEncoder(20), {}) == {}
 
 
 @pytest.mark.parametrize("hashing", [True, False])
@@ -97,15 +100,15 @@ def test_what_values_may_be():
 )
 def test_what_values_may_not_be(hashing, x, said):
     with pytest.raises(BadInput, match=said):
-        Rows(20, hashing).one(x)
+        RowEncoder(20, hashing).encode_row(x)
 
 
 def test_a_text_that_looks_like_a_number_is_a_category():
-    assert features(Rows(20), {"zip": "123"}) == {int(hashes_of(["123"], hashes_of(["zip"]))[0]) % 2**20: 1.0}
+    assert features(RowEncoder(20), {"zip": "123"}) == {int(hashes_of(["123"], hashes_of(["zip"]))[0]) % 2**20: 1.0}
 
 
 def test_a_dictionary_numbers_names_and_knows_them_again():
-    rows = Rows(10, hashing=False)
+    rows = RowEncoder(10, hashing=False)
     assert features(rows, {"b": 2.0, "a": 1.0, "site": "x"}, learn=True) == {0: 1.0, 1: 2.0, 2: 1.0}
     assert rows.numbers == {"a": 0, "b": 1, "site=x": 2}
     assert features(rows, {"c": 5.0, "site": "x"}) == {2: 1.0, 3: 5.0}
@@ -114,15 +117,15 @@ def test_a_dictionary_numbers_names_and_knows_them_again():
 
 
 def test_a_full_dictionary_says_so_and_still_predicts():
-    rows = Rows(1, hashing=False)
+    rows = RowEncoder(1, hashing=False)
     features(rows, {"a": 1.0, "b": 2.0}, learn=True)
     with pytest.raises(BadInput, match="no number left for the feature 'c': 2 have one"):
-        rows.one({"a": 1.0, "c": 2.0}, learn=True)
+        rows.encode_row({"a": 1.0, "c": 2.0}, learn=True)
     with pytest.raises(BadInput, match="no number left for the feature 's=t'"):
-        rows.one({"s": "t"}, learn=True)
+        rows.encode_row({"s": "t"}, learn=True)
     assert features(rows, {"a": 3.0, "c": 2.0}) == {0: 3.0}
-    assert rows.many([{"a": 3.0, "c": 2.0}])[0].values.tolist() == [3.0]
-    assert rows.many(pd.DataFrame([{"a": 3.0, "c": 2.0}]))[0].values.tolist() == [3.0]
+    assert rows.encode_rows([{"a": 3.0, "c": 2.0}])[0].values.tolist() == [3.0]
+    assert rows.encode_rows(pd.DataFrame([{"a": 3.0, "c": 2.0}]))[0].values.tolist() == [3.0]
 
 
 TABLE = pd.DataFrame(
@@ -142,11 +145,11 @@ def as_rows(table: pd.DataFrame) -> list[dict]:
 
 
 def same(table, rows: list[dict]) -> None:
-    reader = Rows(16)
-    batch, _ = reader.many(table)
+    reader = RowEncoder(16)
+    batch, _ = reader.encode_rows(table)
     assert len(batch) == len(rows)
     for i, x in enumerate(rows):
-        row, _ = reader.one(x)
+        row, _ = reader.encode_row(x)
         part = batch[i : i + 1]
         assert part.indices.tobytes() == row.indices[: row.size].tobytes()
         assert part.values.tobytes() == row.values[: row.size].tobytes()
@@ -179,17 +182,17 @@ def test_sparse_tables():
 
 
 def test_a_dictionary_gives_a_table_the_features_of_its_rows():
-    by_row, at_once = Rows(8, hashing=False), Rows(8, hashing=False)
+    by_row, at_once = RowEncoder(8, hashing=False), RowEncoder(8, hashing=False)
     for x in as_rows(TABLE):
-        by_row.keep(by_row.one(x, learn=True)[1])
-    batch, new = at_once.many(TABLE, learn=True)
+        by_row.store_names(by_row.encode_row(x, learn=True)[1])
+    batch, new = at_once.encode_rows(TABLE, learn=True)
     assert at_once.numbers == {}
-    at_once.keep(new)
+    at_once.store_names(new)
     assert at_once.numbers.keys() == by_row.numbers.keys()
     name_of = {number: name for name, number in at_once.numbers.items()}
     for i, x in enumerate(as_rows(TABLE)):
         part = batch[i : i + 1]
-        row, _ = by_row.one(x)
+        row, _ = by_row.encode_row(x)
         found = {name_of[k]: v for k, v in zip(part.indices.tolist(), part.values.tolist(), strict=True)}
         names = {number: name for name, number in by_row.numbers.items()}
         indices, values = row.indices[: row.size].tolist(), row.values[: row.size].tolist()
@@ -208,4 +211,4 @@ def test_a_dictionary_gives_a_table_the_features_of_its_rows():
 )
 def test_tables_that_cannot_be(table, said):
     with pytest.raises(BadInput, match=said):
-        Rows(10).many(table)
+        RowEncoder(10).encode_rows(table)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
-from bayou.recipe.feature_names import Names
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.labels import key_of
 from bayou.recipe.recipe import Recipe
-from bayou.sources.rows.encoder import Rows
-from bayou.sources.rows.json_rows import JsonRows, block_of
+from bayou.sources.rows.encoder import RowEncoder
+from bayou.sources.rows.json_rows import JsonRowParser, block_of
 
 RECIPE = Recipe(kind="rows", bits=6)  # few features, so that many share one
 NAMES = st.one_of(
@@ -30,7 +30,7 @@ ROWS = st.lists(st.dictionaries(NAMES.filter(lambda name: name not in ("label", 
 
 
 def parsed(lines, recipe=RECIPE, **more):
-    return JsonRows(recipe, **more).parse(block_of(b"\n".join(lines)))
+    return JsonRowParser(recipe, **more).parse(block_of(b"\n".join(lines)))
 
 
 def bits(batch: Batch):
@@ -42,11 +42,11 @@ def test_rows_are_what_dictionaries_are(rows, ascii, spaces):
     lines = [json.dumps(row, ensure_ascii=ascii, separators=spaces).encode() for row in rows]
     for dtype in ("float32", "float64"):
         found = parsed(lines, dtype=dtype)
-        assert not found.bad
-        batch, expected = found.batch(), Rows(RECIPE.bits, dtype=dtype).many(rows)[0]
+        assert not found.bad_lines
+        batch, expected = found.batch(), RowEncoder(RECIPE.bits, dtype=dtype).encode_rows(rows)[0]
         assert bits(batch) == bits(expected)
-        assert (batch.longest, batch.largest) == (expected.longest, expected.largest)
-        assert expected.ones or not batch.ones
+        assert (batch.max_row_length, batch.max_abs_value) == (expected.max_row_length, expected.max_abs_value)
+        assert expected.is_all_ones or not batch.is_all_ones
 
 
 @given(rows=ROWS)
@@ -54,8 +54,8 @@ def test_names_are_those_of_the_features_however_lines_are_cut_into_blocks(rows)
     lines = [json.dumps(row, ensure_ascii=False).encode() for row in rows]
     kept = []
     for cuts in ([lines], [[line] for line in lines]):
-        names = Names(RECIPE.n_features)
-        reader = JsonRows(RECIPE, names)
+        names = FeatureNames(RECIPE.n_features)
+        reader = JsonRowParser(RECIPE, names)
         for part in cuts:
             found = reader.parse(block_of(b"\n".join(part)))
             if found.new_names is not None:
@@ -63,12 +63,12 @@ def test_names_are_those_of_the_features_however_lines_are_cut_into_blocks(rows)
         kept.append({name: array.tobytes() for name, array in names.arrays().items()})
     assert kept[0] == kept[1]
     touched = np.unique(parsed(lines).indices)
-    assert names.named(touched).all()
+    assert names.is_named(touched).all()
 
 
 def test_names_say_what_a_feature_is():
-    names = Names(2**18)
-    reader = JsonRows(Recipe(kind="rows", bits=18), names)
+    names = FeatureNames(2**18)
+    reader = JsonRowParser(Recipe(kind="rows", bits=18), names)
     found = reader.parse(block_of(b'{"age": 37, "site": "a.com", "zero": 0}\n' + rb'{"q\"": "\u00fc"}'))
     names.add(found.new_names)
     assert names.name_of(found.indices) == ["age", "site=a.com", 'q"=ü']
@@ -110,14 +110,14 @@ def test_label_weight_and_id_are_not_features():
 def test_a_bad_row_is_described_and_leaves_nothing(line, words):
     found = parsed([b'{"b": 2, "label": 1}', line, b"", b'{"c": 3, "label": 0}'])
     assert found.skipped == 1
-    assert found.bad[0].line == 1
-    assert words in found.bad[0].what
+    assert found.bad_lines[0].line == 1
+    assert words in found.bad_lines[0].reason
     assert found.values.tolist() == [2, 3]
     assert found.positions.tolist() == [0, 3]
 
 
 def test_a_label_that_is_not_asked_for_may_be_anything():
-    assert not parsed([b'{"a": 1, "label": "yes", "weight": -1}'], labels=False).bad
+    assert not parsed([b'{"a": 1, "label": "yes", "weight": -1}'], labels=False).bad_lines
 
 
 def test_classes_are_known_by_their_names():
@@ -125,8 +125,10 @@ def test_classes_are_known_by_their_names():
     assert found.labels.tolist() == [key_of(name) for name in ("b", "7", "true", "7")]
     assert sorted(found.texts.values()) == ["b", "true"]
     wrong = parsed([b'{"label": []}', b'{"label": " "}', b'{"label": ["a"]}', b'{"label": "a"}'], several=True)
-    assert [bad.line for bad in wrong.bad] == [0, 1, 2]
-    assert wrong.bad[2].what == """expected a label, a text, a number, true or false, under 'label', not '["a"]'"""
+    assert [bad.line for bad in wrong.bad_lines] == [0, 1, 2]
+    assert (
+        wrong.bad_lines[2].reason == """expected a label, a text, a number, true or false, under 'label', not '["a"]'"""
+    )
 
 
 def test_classes_of_a_file_join_those_that_are_known(tmp_path):

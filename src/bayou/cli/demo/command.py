@@ -50,5 +50,5 @@ def demo(
         plot.draw(shown, out)
     with progress.status("writing the report"):
         study.write_report(shown, report)
-    output.tell("")
-    output.tell(f"The picture is in {out}, and a report to open in a browser in {report}.")
+    output.print_result("")
+    output.print_result(f"The picture is in {out}, and a report to open in a browser in {report}.")

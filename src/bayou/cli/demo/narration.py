@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bayou.cli.demo.study import N_CATEGORIES, SHOWN, DemoRun, Knowledge, Study, category, feature_name
+from bayou.cli.demo.study import N_CATEGORIES, SHOWN, DemoRun, LearnedWeights, Study, category, feature_name
 
 # Ranges of feature counts: from, to.
 OFTEN = [(1, 1), (2, 9), (10, 99), (100, 999), (1_000, 9_999), (10_000, None)]
@@ -66,7 +66,7 @@ def _say_how_to_read(console: Console) -> None:
     )
 
 
-def _say_how_honest(known: Knowledge, console: Console) -> None:
+def _say_how_honest(known: LearnedWeights, console: Console) -> None:
     share = known.inside[known.seen > 0].mean()
     console.print(
         f"In all, {share:.0%} of the true weights lie inside their 90 % intervals. A lane's own intervals get "
@@ -100,7 +100,7 @@ def _scores(runs: list[DemoRun]) -> Table:
     return table
 
 
-def _features(title: str, known: Knowledge, features: np.ndarray) -> Table:
+def _features(title: str, known: LearnedWeights, features: np.ndarray) -> Table:
     table = _table(title, "feature", "learned", "90 % interval", "true", "times seen")
     for i, group in zip(features, category(features), strict=True):
         low, high = known.interval(i)
@@ -114,7 +114,7 @@ def _features(title: str, known: Knowledge, features: np.ndarray) -> Table:
     return table
 
 
-def _coverage(known: Knowledge) -> Table:
+def _coverage(known: LearnedWeights) -> Table:
     table = _table("all that were seen", "times seen", "features", "typical sd", "truth inside 90 % interval")
     for low, high in OFTEN:
         chosen = (known.seen >= low) & (known.seen <= (high or np.inf))

@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bayou.cli.demo.study import NINETY, DemoRun, Knowledge, Study
+from bayou.cli.demo.study import NINETY, DemoRun, LearnedWeights, Study
 from bayou.cli.plots import save
 from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 
@@ -61,7 +61,7 @@ def _dress_regret(axes: Any) -> None:
     axes.set_ylabel("regret / ln(examples)")
 
 
-def _knowledge(axes: Any, known: Knowledge) -> None:
+def _knowledge(axes: Any, known: LearnedWeights) -> None:
     groups = {"surest": known.surest(), "least sure": known.least_sure()}
     top, ticks, names = 0.0, [], []
     for title, features in groups.items():
@@ -82,7 +82,7 @@ def _knowledge(axes: Any, known: Knowledge) -> None:
     axes.legend(loc="upper right", ncols=2, frameon=False, borderaxespad=0, reverse=True)
 
 
-def _intervals(axes: Any, known: Knowledge, features: np.ndarray, rows: np.ndarray, labelled: bool) -> None:
+def _intervals(axes: Any, known: LearnedWeights, features: np.ndarray, rows: np.ndarray, labelled: bool) -> None:
     def label(text: str) -> str | None:
         return text if labelled else None
 

@@ -36,7 +36,7 @@ class DemoRun:
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class LearnedWeights:
     """Posterior and true value of each weight, relative to the average of its category.
 
     One feature of each category is always on. Add 1 to all weights of one category and take 1 from all of
@@ -73,7 +73,7 @@ class Study:
     bank: DemoRun
     marginal: DemoRun
     adagrad: DemoRun
-    knowledge: Knowledge
+    knowledge: LearnedWeights
     recorder: Recorder  # of the bank's run
 
 
@@ -150,7 +150,7 @@ def _run(name: str, learner: Any, stream: simulate.Simulation, n_examples: int, 
 
     timed, batches = _Timed(learner), stream.batches(n_examples)
     if isinstance(learner, Recorder):
-        batches = learner.cut(batches)
+        batches = learner.split_at_recordings(batches)
     result = evaluate.progressive(timed, batches, truth=stream.weights, on_progress=show)
     return DemoRun(name, result, timed.seconds)
 
@@ -170,8 +170,8 @@ class _Names:
 
 def write_report(study: Study, path: Path) -> None:
     """Write the report of the bank's run, as `bayou train --report` does."""
-    run = report.Run(study.recorder, study.bank.result, seconds=study.bank.seconds)
-    data = report.Data(names=_Names(study.stream.n_features))
+    run = report.ReportedRun(study.recorder, study.bank.result, seconds=study.bank.seconds)
+    data = report.DataFacts(names=_Names(study.stream.n_features))
     report.write(path, run, data, title="A simulated stream of clicks")
 
 
@@ -184,7 +184,7 @@ def category(features: np.ndarray) -> np.ndarray:
     return np.log2(features + 2).astype(np.int64)
 
 
-def _knowledge(learner: Learner, truth: np.ndarray, seen: np.ndarray) -> Knowledge:
+def _knowledge(learner: Learner, truth: np.ndarray, seen: np.ndarray) -> LearnedWeights:
     groups = category(np.arange(len(truth)))
     times = np.bincount(groups, seen)
 
@@ -193,4 +193,4 @@ def _knowledge(learner: Learner, truth: np.ndarray, seen: np.ndarray) -> Knowled
         return weights - average[groups]
 
     mean, sd = learner.mean.astype(np.float64), np.sqrt(learner.variance.astype(np.float64))
-    return Knowledge(relative(mean), sd, relative(truth), seen)
+    return LearnedWeights(relative(mean), sd, relative(truth), seen)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayou.cli.terminal.output import say, say_all_alike, say_skipped, tell
+from bayou.cli.terminal.output import print_note, print_result, say_skipped, warn_single_class
 from bayou.cli.terminal.progress_table import FIRST_ROW
 from bayou.core.memory import bytes_in_words
 from bayou.core.printable import printable
@@ -20,7 +20,7 @@ from bayou.sources import Source
 SELDOM = 0.25
 
 
-class Board:
+class ComparisonTable:
     """Live table on standard error: redrawn in place on a terminal, else a line now and then."""
 
     def __init__(self, entrants: Sequence[Entrant], source: Source, quiet: bool = False) -> None:
@@ -30,7 +30,7 @@ class Board:
         self._widths = [max(12, len(entrant.spec) + 2) for entrant in entrants]
         self._header = False
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> ComparisonTable:
         self._started = time.perf_counter()
         if sys.stderr.isatty() and not self._quiet:
             from rich.console import Console
@@ -58,10 +58,10 @@ class Board:
         """Print a line with the losses so far, after a header the first time."""
         if not self._header:
             names = (f"{e.spec:>{width}}" for e, width in zip(self._entrants, self._widths, strict=True))
-            say(f"{f'{_loss_name(self._entrants)} after':>14}{''.join(names)}")
+            print_note(f"{f'{_loss_name(self._entrants)} after':>14}{''.join(names)}")
             self._header = True
         losses = (f"{_number(e.meter.loss):>{w}}" for e, w in zip(self._entrants, self._widths, strict=True))
-        say(f"{examples:>14,}{''.join(losses)}")
+        print_note(f"{examples:>14,}{''.join(losses)}")
         while self._next <= examples:
             self._next *= 2
 
@@ -105,14 +105,14 @@ def summarise(comparison: Comparison) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        tell("  ".join([f"{row[0]:<{widths[0]}}", *others]))
+        print_result("  ".join([f"{row[0]:<{widths[0]}}", *others]))
     meter = comparison.entrants[0].meter
     if comparison.signal:
-        say("interrupted: this is of the examples until then")
+        print_note("interrupted: this is of the examples until then")
     each = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
-    say(f"{meter.examples:,} examples{each}; {comparison.seconds:.2f} seconds in all, reading and all")
+    print_note(f"{meter.examples:,} examples{each}; {comparison.seconds:.2f} seconds in all, reading and all")
     if meter.examples and getattr(meter.result(), "auc", 0.0) is None:
-        say_all_alike()
+        warn_single_class()
 
 
 def write_curves(path: Path, comparison: Comparison) -> None:

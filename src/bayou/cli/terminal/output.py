@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from bayou.runs.options import Note
 
 # Number of kinds of bad lines shown.
-SHOWN = 5
+MAX_SHOWN_ERRORS = 5
 
 
-def tell(line: str) -> None:
+def print_result(line: str) -> None:
     """Print a line of the results to standard output; a pipe is buffered, so that `head` gets all it asks for."""
     print(printable(line))
 
 
-def say(line: str, error: bool = False) -> None:
+def print_note(line: str, error: bool = False) -> None:
     """Print a line about the run to standard error."""
     typer.secho(printable(line), fg=typer.colors.RED if error else None, err=True)
 
@@ -65,18 +65,18 @@ def preparing() -> Iterator[None]:
 
 def say_note(note: Note) -> None:
     """Print a note of a run."""
-    say(note.text)
+    print_note(note.text)
 
 
 def say_skipped(run: Any, more: str = "") -> None:
     """Print what was skipped or folded in a run, and its warnings."""
     skipped, folded = run.skipped, run.folded
     for sentence in [*skipped_in_words(run.kinds), *run.remarks]:
-        say(sentence)
+        print_note(sentence)
     if skipped:
-        say(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}")
+        print_note(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}")
     if folded:
-        say(
+        print_note(
             f"{folded:,} feature numbers were too large for the table and were folded into it; "
             "with more --bits they would have weights of their own"
         )
@@ -84,9 +84,12 @@ def say_skipped(run: Any, more: str = "") -> None:
 
 def skipped_in_words(kinds: list[tuple[int, str]]) -> list[str]:
     """Return the first bad line of each kind with their number, the commonest kinds first."""
-    said = [first if count < 2 else f"{first} ({count:,} lines are like this one)" for count, first in kinds[:SHOWN]]
-    return said + [f"and {len(kinds) - SHOWN} more kinds of bad lines"] * (len(kinds) > SHOWN)
+    said = [
+        first if count < 2 else f"{first} ({count:,} lines are like this one)"
+        for count, first in kinds[:MAX_SHOWN_ERRORS]
+    ]
+    return said + [f"and {len(kinds) - MAX_SHOWN_ERRORS} more kinds of bad lines"] * (len(kinds) > MAX_SHOWN_ERRORS)
 
 
-def say_all_alike() -> None:
-    say("all labels were the same: nothing to tell apart; check --label and --positive")
+def warn_single_class() -> None:
+    print_note("all labels were the same: nothing to tell apart; check --label and --positive")

@@ -20,7 +20,7 @@ class ProgressLine:
             self._bar.stop()
 
     def say(self, sentence: str) -> None:
-        output.say(sentence)
+        output.print_note(sentence)
 
     def watch(self, done: float, total: float) -> None:
         if not sys.stderr.isatty():

@@ -12,7 +12,7 @@ from bayou.cli.terminal import output
 from bayou.cli.terminal.columns import short_table
 from bayou.core.printable import printable
 from bayou.evaluate.base_meter import BaseMeter
-from bayou.evaluate.later import in_words
+from bayou.evaluate.later import describe
 from bayou.recipe.recipe import Column
 from bayou.runs.look import remarks_on
 from bayou.runs.options import Note
@@ -21,7 +21,7 @@ from bayou.sources import Source
 
 # Examples at the first row of the table, and minimum seconds between two updates of the progress line.
 FIRST_ROW = 1024
-SELDOM = 0.1
+REDRAW_SECONDS = 0.1
 
 COLUMNS = ("examples", "{}", "since last", "features", "examples/s")
 WIDTHS = (14, 14, 12, 10, 14)
@@ -36,10 +36,10 @@ def without_details(note: Note) -> None:
 def show_columns(columns: Sequence[Column]) -> None:
     """Print the roles of a table's columns, and warnings about them, before training."""
     for line in [*short_table(columns), *remarks_on(columns)]:
-        output.say(line)
+        output.print_note(line)
 
 
-class Watch:
+class ProgressTable:
     """Display of a training run on standard error."""
 
     def __init__(self, source: Source, quiet: bool = False) -> None:
@@ -50,7 +50,7 @@ class Watch:
         self._bar: Any = None
         self._header = False
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ProgressTable:
         self._started = time.perf_counter()
         if sys.stderr.isatty() and not self._quiet:
             self._bar = _bar(self._source.bytes_total)
@@ -80,7 +80,7 @@ class Watch:
         if passed == 0 and progress.rows >= self._next and progress.meter.examples >= self._next:
             self._row(progress.meter)
         now = time.perf_counter()
-        if self._bar is not None and now - self._drawn > SELDOM:
+        if self._bar is not None and now - self._drawn > REDRAW_SECONDS:
             self._drawn, meter = now, progress.meter
             seconds = max(now - self._started, 1e-9)
             loss = "" if meter.loss is None else f"{_in_words(meter)} {meter.loss:.4f}"
@@ -158,23 +158,23 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))
     width = max(28, *(len(name) + 2 for name, shown in lines if shown))
     for name, shown in lines:
-        output.tell(f"{name:<{width}}{shown}".rstrip())
+        output.print_result(f"{name:<{width}}{shown}".rstrip())
     if later is not None:
-        output.say(in_words(later))
+        output.print_note(describe(later))
     if run.signal and not run.learned:
-        output.say("interrupted before anything was learned; nothing was saved")
+        output.print_note("interrupted before anything was learned; nothing was saved")
         return
     if run.signal:
         kept = "was kept" if path is not None else "is lost"
-        output.say(f"interrupted: what was learned so far {kept}")
+        output.print_note(f"interrupted: what was learned so far {kept}")
     if result.examples and getattr(result, "auc", 0.0) is None:
-        output.say_all_alike()
-    if run.unsaved is not None:
+        output.warn_single_class()
+    if run.save_error is not None:
         return
     if path is not None:
-        output.say(f"the model is in {path}")
+        output.print_note(f"the model is in {path}")
     else:
-        output.say("nothing was saved; --model FILE keeps what was learned")
+        output.print_note("nothing was saved; --model FILE keeps what was learned")
 
 
 def _ratio(part: float, whole: float) -> str:

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 
-class _Forgiving(io.RawIOBase):
+class _TolerantStream(io.RawIOBase):
     """Stream that drops what cannot be written; `failure` is the first error, if any."""
 
     def __init__(self, number: int, raw: Any, failure: OSError | None) -> None:
@@ -53,7 +53,7 @@ def install() -> None:
             old = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process runs
         old.flush()
         unbuffered = not hasattr(old.buffer, "raw")  # python -u
-        raw = _Forgiving(number, old.buffer if unbuffered else old.buffer.raw, failure)
+        raw = _TolerantStream(number, old.buffer if unbuffered else old.buffer.raw, failure)
         stream = io.TextIOWrapper(
             io.BufferedWriter(raw),
             old.encoding,

@@ -26,24 +26,24 @@ from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
 from bayou.kernels.huge_pages import aligned_zeros
-from bayou.kernels.vector import LANES, load, padded, store
+from bayou.kernels.vector import LANES, load, pad_to_lanes, store
 from bayou.learners.bank.combination_kernels import (
-    CHANCE,
     DAMPING_MEMORY,
-    ODDS,
-    OTHER,
-    SHRINK,
+    FINAL_DAMPING,
+    FINAL_LOG_ODDS,
+    FINAL_P_NEGATIVE,
+    FINAL_P_POSITIVE,
+    FINAL_VARIANCE,
+    ROW_SIGN,
+    ROW_WEIGHT,
     TILE_ROWS,
-    VARIANCE,
-    WEIGHT,
-    Y,
     add_losses,
     carry_shares,
     new_tile,
     run_levels,
     update_damping,
 )
-from bayou.learners.bank.lanes import RATE, LaneState
+from bayou.learners.bank.lanes import ADAGRAD_RATE, LaneState
 from bayou.learners.ensembles.shares import shares_from_losses
 from bayou.learners.ensembles.stackers import STACKER_PRIOR
 
@@ -52,7 +52,7 @@ COEFFICIENTS_PRIOR, PAIR_COEFFICIENT_PRIOR = 10.0, 0.01
 # Slot of `damping` that belongs to the score, not to an output.
 SCORE = 0
 # Rows of `delayed`: log loss (if the row was predicted ahead) and log-odds of each sampled row; else NaN.
-LOST, TOLD = range(2)
+DELAYED_LOSS, DELAYED_LOG_ODDS = range(2)
 
 
 class Combination(NamedTuple):
@@ -62,9 +62,9 @@ class Combination(NamedTuple):
     """
 
     lane_of: np.ndarray  # the lane of each output
-    knows: np.ndarray  # of each slot, whether the lane gives a variance
-    output_spread: np.ndarray  # C8 kp
-    kept: np.ndarray  # 1; 0 for slots of no output, or of one that narrowing has dropped
+    has_variance: np.ndarray  # of each slot, whether the lane gives a variance
+    output_damping: np.ndarray  # C8 kp
+    is_kept: np.ndarray  # 1; 0 for slots of no output, or of one that narrowing has dropped
     shares: np.ndarray  # w
     final_shares: np.ndarray  # of the mixture and the stackers, in the third level
     stacker_prior: np.ndarray  # the diagonal of S0
@@ -94,7 +94,7 @@ class Combination(NamedTuple):
         """Return the learned arrays, keyed by their names in the model file."""
         return {
             "shares": self.shares,
-            "kept": self.kept,
+            "kept": self.is_kept,
             "final shares": self.final_shares,
             "stacker means": self.stacker_mean,
             "stacker covariances": self.stacker_covariance,
@@ -106,15 +106,15 @@ class Combination(NamedTuple):
 def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stackers: int) -> Combination:
     """Return an untrained combination of outputs, each a lane and its kp; lanes of pairs come after the other lanes."""
     outputs = len(chosen)
-    room = padded(outputs + 2)
+    room = pad_to_lanes(outputs + 2)
     slots = slice(2, 2 + outputs)
     lane_of = np.array([lane for lane, _ in chosen])
-    knows, kept, output_spread = np.zeros(room), np.zeros(room), np.zeros(room, lanes.state.dtype)
+    has_variance, is_kept, output_damping = np.zeros(room), np.zeros(room), np.zeros(room, lanes.state.dtype)
     of_pairs = lane_of >= lanes.width
-    knows[slots] = of_pairs | (lanes.settings[RATE, np.where(of_pairs, 0, lane_of)] == 0)
-    kept[slots] = 1.0
-    output_spread[slots] = [C8 * temper for _, temper in chosen]
-    stacker_prior = kept * (COEFFICIENTS_PRIOR / max(outputs - int(of_pairs.sum()), 1))
+    has_variance[slots] = of_pairs | (lanes.settings[ADAGRAD_RATE, np.where(of_pairs, 0, lane_of)] == 0)
+    is_kept[slots] = 1.0
+    output_damping[slots] = [C8 * temper for _, temper in chosen]
+    stacker_prior = is_kept * (COEFFICIENTS_PRIOR / max(outputs - int(of_pairs.sum()), 1))
     stacker_prior[slots][of_pairs] = PAIR_COEFFICIENT_PRIOR
     stacker_prior[:2] = STACKER_PRIOR if lanes.has_intercept else 0.0, STACKER_PRIOR
     covariance = aligned_zeros(n_stackers, room * room, "float64")
@@ -123,10 +123,10 @@ def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stacker
     losses[1] = 1.0
     return Combination(
         lane_of=lane_of,
-        knows=knows,
-        output_spread=output_spread,
-        kept=kept,
-        shares=kept / outputs,
+        has_variance=has_variance,
+        output_damping=output_damping,
+        is_kept=is_kept,
+        shares=is_kept / outputs,
         final_shares=np.full(1 + n_stackers, 1.0 / (1 + n_stackers)),
         stacker_prior=stacker_prior,
         stacker_mean=np.zeros((n_stackers, room)),
@@ -139,13 +139,13 @@ def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stacker
 def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
     """Drop the outputs of some slots: condition the stackers on c_k = 0, and renormalize the shares."""
     for slot in slots.tolist():
-        combination.kept[slot] = 0.0
+        combination.is_kept[slot] = 0.0
         for mean, covariance in zip(combination.stacker_mean, combination.stacker_covariance, strict=True):
             gain = covariance[:, slot] / covariance[slot, slot]
             mean -= gain * mean[slot]
             covariance -= np.outer(gain, covariance[slot])
             mean[slot] = covariance[slot] = covariance[:, slot] = 0.0
-    combination.shares[:] *= combination.kept
+    combination.shares[:] *= combination.is_kept
     combination.shares[:] /= combination.shares.sum() or 1.0
 
 
@@ -160,16 +160,16 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
         n = min(TILE_ROWS, last - start)
         for r in range(n):
             row_offsets[r] = (start + r) * 2 * width
-            fields[Y + r], fields[WEIGHT + r] = signs[start + r], weights[start + r]
+            fields[ROW_SIGN + r], fields[ROW_WEIGHT + r] = signs[start + r], weights[start + r]
         run_levels(combination, tile, flat, width, n, examples, False)
         # predictions, losses and damping
         for r in range(n):
-            row, y, c = start + r, fields[Y + r], fields[WEIGHT + r]
-            probability[row], score_variance[row] = fields[CHANCE + r], fields[VARIANCE + r]
-            score_mean[row] = fields[ODDS + r] * fields[SHRINK + r]
+            row, y, c = start + r, fields[ROW_SIGN + r], fields[ROW_WEIGHT + r]
+            probability[row], score_variance[row] = fields[FINAL_P_POSITIVE + r], fields[FINAL_VARIANCE + r]
+            score_mean[row] = fields[FINAL_LOG_ODDS + r] * fields[FINAL_DAMPING + r]
             if c != 0.0:
                 examples += 1
-                update_damping(combination, tile, r, fields[SHRINK + r], examples)
+                update_damping(combination, tile, r, fields[FINAL_DAMPING + r], examples)
                 low = add_losses(tile.output_lines, n_slots, r, y, c, losses, products, 0)
                 if add_losses(tile.final_lines, LANES, r, y, c, losses, products, n_slots) or low:
                     for at in range(0, n_slots + LANES, LANES):
@@ -195,19 +195,21 @@ def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n
         for r in range(n):
             row = rows[start + r]
             row_offsets[r] = (start + r if ahead else row) * 2 * width
-            fields[Y + r], fields[WEIGHT + r] = signs[row], weights[row]
+            fields[ROW_SIGN + r], fields[ROW_WEIGHT + r] = signs[row], weights[row]
         run_levels(combination, tile, flat, width, n, 0, True)
         # predictions, losses and damping
         for r in range(n):
             row, n_learned = rows[start + r], n_learned + 1
             update_damping(combination, tile, r, 1.0, n_learned)
             latest = max(1.0 / n_learned, DAMPING_MEMORY)
-            damping[SCORE] += (fields[SHRINK + r] - 1.0 - damping[SCORE]) * latest
-            loss = -math.log(fields[CHANCE + r] if fields[Y + r] > 0.0 else fields[OTHER + r])
-            losses[n_slots] += fields[WEIGHT + r] * loss
-            delayed[TOLD, row] = fields[ODDS + r]
+            damping[SCORE] += (fields[FINAL_DAMPING + r] - 1.0 - damping[SCORE]) * latest
+            loss = -math.log(
+                fields[FINAL_P_POSITIVE + r] if fields[ROW_SIGN + r] > 0.0 else fields[FINAL_P_NEGATIVE + r]
+            )
+            losses[n_slots] += fields[ROW_WEIGHT + r] * loss
+            delayed[DELAYED_LOG_ODDS, row] = fields[FINAL_LOG_ODDS + r]
             if ahead:
-                delayed[LOST, row] = loss
+                delayed[DELAYED_LOSS, row] = loss
         carry_shares(combination, tile, n)
     return n_learned
 
@@ -219,7 +221,7 @@ def reset_shares(combination):
     final_shares, losses = combination.final_shares, combination.losses[0]
     for j in range(final_shares.size):
         all_finals[1 + j] = 1.0
-    shares_from_losses(losses, 0, combination.kept, combination.knows, combination.shares, 0, n_slots)
+    shares_from_losses(losses, 0, combination.is_kept, combination.has_variance, combination.shares, 0, n_slots)
     shares_from_losses(losses, n_slots, all_finals, all_finals, finals, 0, LANES)
     for j in range(final_shares.size):
         final_shares[j] = finals[1 + j]

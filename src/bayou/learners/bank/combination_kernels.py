@@ -7,9 +7,9 @@ begin. The equations are in the docstring of `learner`.
 **The data of a tile.** R rows; n_slots slots: b and A of the stackers, then the outputs, padded to a multiple of LANES:
 
     output_moments  [R][2][n_slots]            mean and variance of each output's score
-    output_lines    [R + 1][FIELDS][n_slots]   the fields of each output; shares of line R are those after the tile
-    final_lines     [R + 1][FIELDS][LANES]     the last level likewise: 0 the prediction, 1 the mixture, 2.. stackers
-    row_fields      [NUMBERS][TILE_ROWS]       scalars of each row
+    output_lines    [R + 1][N_OUTPUT_FIELDS][n_slots]   the fields of each output; shares of line R are those after the
+    tile final_lines     [R + 1][N_OUTPUT_FIELDS][LANES]     the last level likewise: 0 the prediction, 1 the mixture,
+    2.. stackers row_fields      [NUMBERS][TILE_ROWS]       scalars of each row
     sums            [SUMS][TILE_ROWS][LANES]   vectors to be summed, eight rows at a time
     slot_vectors    [ALONG + finals][n_slots]  vectors that all rows share, then S f of each stacker
     steps           [4][LANES]                 of each stacker: step of its mean, root of its covariance's; twice
@@ -25,26 +25,26 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
-from bayou.kernels.allocate import aligned, zeros
+from bayou.kernels.allocate import aligned_zeros_1d, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, exp2_within, log
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import (
     LANES,
     any_above,
-    fill,
-    highest,
-    like,
+    broadcast,
+    broadcast_load,
+    cast_like,
+    extract_lane,
     load,
-    load_one,
-    pick,
+    max_lane,
     sqrt,
     store,
-    total,
-    totals,
+    sum_lanes,
+    sum_lanes_many,
     where_above,
 )
-from bayou.learners.bank.updates import heavy_evidence
+from bayou.learners.bank.updates import evidence_heavy_weight
 from bayou.learners.ensembles.shares import leak_after, shares_from_losses
 from bayou.learners.ensembles.stackers import MAX_LOGIT, MAX_STACKED_LOGIT, STACKER_MEMORY
 
@@ -64,26 +64,37 @@ TILE_ROWS = 16
 #   MINUS   P(y = -1)
 #   SHARE   before the row is learned
 #   SEEN    input of the stackers; scratch for likelihoods before that
-LOGIT, SPREAD, PLUS, MINUS, SHARE, SEEN, FIELDS = range(7)
+LOGIT, DAMPING, P_POSITIVE, P_NEGATIVE, SHARE, STACKER_INPUT, N_OUTPUT_FIELDS = range(7)
 # Fields of a row, each for all rows of the tile.
 #   Y            the label's sign
 #   WEIGHT       of the example; with 0 it is only predicted
 #   MIXED        logit of the mixture
 #   OWN          the lanes' variances, averaged over outputs that have one
-#   CENTER       mean logit of the outputs
-#   LAST_CENTER  mean logit of the last level
+#   MEAN_LOGIT       mean logit of the outputs
+#   FINAL_MEAN_LOGIT  mean logit of the last level
 #   ODDS         log-odds of the prediction
-#   CHANCE       P(y = 1): of the mixture until the final one is computed
+#   FINAL_P_POSITIVE       P(y = 1): of the mixture until the final one is computed
 #   OTHER        P(y = -1), likewise
 #   VARIANCE     of the score
-#   SHRINK       sqrt(1 + C8 variance)
-(Y, WEIGHT, MIXED, OWN, CENTER, LAST_CENTER, ODDS, CHANCE, OTHER, VARIANCE, SHRINK, NUMBERS) = (
-    TILE_ROWS * k for k in range(12)
-)
+#   FINAL_DAMPING       sqrt(1 + C8 variance)
+(
+    ROW_SIGN,
+    ROW_WEIGHT,
+    MIXTURE_LOGIT,
+    MIXTURE_VARIANCE,
+    MEAN_LOGIT,
+    FINAL_MEAN_LOGIT,
+    FINAL_LOG_ODDS,
+    FINAL_P_POSITIVE,
+    FINAL_P_NEGATIVE,
+    FINAL_VARIANCE,
+    FINAL_DAMPING,
+    NUMBERS,
+) = (TILE_ROWS * k for k in range(12))
 # Vectors of each row that are to be summed.
 SUMS = 5
 # Slot vectors: 1 at b; 1 at A; how the leak of shares is distributed; from here on S f of each stacker.
-IS_B, IS_A, FLOOR, ALONG = range(4)
+SLOT_OFFSET, SLOT_SLOPE, SHARE_FLOOR, COV_X = range(4)
 
 
 class TileScratch(NamedTuple):
@@ -102,32 +113,34 @@ class TileScratch(NamedTuple):
 
 
 @kernel(forceinline=True)
-def new_tile(combination, said, rows):
+def new_tile(combination, output_moments, rows):
     """Allocate scratch for at most TILE_ROWS of these rows, and copy the shares of the combination into it."""
     n_slots, n_finals, size = combination.shares.size, combination.final_shares.size, min(rows, TILE_ROWS) + 1
     tile = TileScratch(
         zeros(TILE_ROWS, np.int64),
-        aligned(2 * size * n_slots, said.dtype),
-        aligned(size * FIELDS * n_slots, np.float64),
-        aligned(size * FIELDS * LANES, np.float64),
-        aligned(NUMBERS, np.float64),
-        aligned(SUMS * TILE_ROWS * LANES, np.float64),
-        aligned((ALONG + n_finals) * n_slots, np.float64),
-        aligned(4 * LANES, np.float64),
-        aligned(LANES, np.float64),
-        aligned(2 * n_slots, np.float64),
+        aligned_zeros_1d(2 * size * n_slots, output_moments.dtype),
+        aligned_zeros_1d(size * N_OUTPUT_FIELDS * n_slots, np.float64),
+        aligned_zeros_1d(size * N_OUTPUT_FIELDS * LANES, np.float64),
+        aligned_zeros_1d(NUMBERS, np.float64),
+        aligned_zeros_1d(SUMS * TILE_ROWS * LANES, np.float64),
+        aligned_zeros_1d((COV_X + n_finals) * n_slots, np.float64),
+        aligned_zeros_1d(4 * LANES, np.float64),
+        aligned_zeros_1d(LANES, np.float64),
+        aligned_zeros_1d(2 * n_slots, np.float64),
     )
-    tile.unit_vector[n_slots] = tile.slot_vectors[IS_B * n_slots] = tile.slot_vectors[IS_A * n_slots + 1] = 1.0
+    tile.unit_vector[n_slots] = tile.slot_vectors[SLOT_OFFSET * n_slots] = tile.slot_vectors[
+        SLOT_SLOPE * n_slots + 1
+    ] = 1.0
     kept = 0.0
     for slot in range(n_slots):
-        kept += combination.kept[slot]
+        kept += combination.is_kept[slot]
     for slot in range(n_slots):
-        tile.slot_vectors[FLOOR * n_slots + slot] = combination.kept[slot] / kept
+        tile.slot_vectors[SHARE_FLOOR * n_slots + slot] = combination.is_kept[slot] / kept
         tile.output_lines[SHARE * n_slots + slot] = combination.shares[slot]
     for r in range(size):
         for slot in range(LANES):
-            line = r * FIELDS * LANES + slot
-            tile.final_lines[line + PLUS * LANES] = tile.final_lines[line + MINUS * LANES] = 1.0
+            line = r * N_OUTPUT_FIELDS * LANES + slot
+            tile.final_lines[line + P_POSITIVE * LANES] = tile.final_lines[line + P_NEGATIVE * LANES] = 1.0
     for j in range(n_finals):
         tile.final_lines[SHARE * LANES + 1 + j] = combination.final_shares[j]
         tile.final_floor[1 + j] = 1.0 / n_finals
@@ -139,10 +152,10 @@ def carry_shares(combination, tile, n):
     """Carry the shares after n rows over to the next tile, and store them in the combination."""
     n_slots, shares, final_shares = combination.shares.size, combination.shares, combination.final_shares
     for at in range(0, n_slots, LANES):
-        share = load(tile.output_lines, (n * FIELDS + SHARE) * n_slots + at)
+        share = load(tile.output_lines, (n * N_OUTPUT_FIELDS + SHARE) * n_slots + at)
         store(tile.output_lines, SHARE * n_slots + at, share)
         store(shares, at, share)
-    store(tile.final_lines, SHARE * LANES, load(tile.final_lines, (n * FIELDS + SHARE) * LANES))
+    store(tile.final_lines, SHARE * LANES, load(tile.final_lines, (n * N_OUTPUT_FIELDS + SHARE) * LANES))
     for j in range(final_shares.size):
         final_shares[j] = tile.final_lines[SHARE * LANES + 1 + j]
 
@@ -163,52 +176,52 @@ def gather_outputs(combination, tile, lane_outputs, width, n):
 def write_output_probabilities(combination, tile, r):
     """Write the logit, the probabilities of both labels and the damping of each output for row r."""
     n_slots, moments, lines = combination.shares.size, tile.output_moments, tile.output_lines
-    zero = fill(load(lines, 0), 0.0)
+    zero = broadcast(load(lines, 0), 0.0)
     for at in range(0, n_slots, LANES):
-        mean, line = load(moments, 2 * r * n_slots + at), r * FIELDS * n_slots + at
-        damping = sqrt(load(moments, (2 * r + 1) * n_slots + at) * load(combination.output_spread, at) + 1.0)
-        logit = max(min(mean / damping, MAX_LOGIT), -MAX_LOGIT) * like(load(combination.kept, at), mean)
+        mean, line = load(moments, 2 * r * n_slots + at), r * N_OUTPUT_FIELDS * n_slots + at
+        damping = sqrt(load(moments, (2 * r + 1) * n_slots + at) * load(combination.output_damping, at) + 1.0)
+        logit = max(min(mean / damping, MAX_LOGIT), -MAX_LOGIT) * cast_like(load(combination.is_kept, at), mean)
         e = exp2_within(logit * LOG2E)
         negative = 1.0 / (e + 1.0)
-        store(lines, line + LOGIT * n_slots, like(logit, zero))
-        store(lines, line + SPREAD * n_slots, like(damping, zero))
-        store(lines, line + PLUS * n_slots, like(e * negative, zero))
-        store(lines, line + MINUS * n_slots, like(negative, zero))
+        store(lines, line + LOGIT * n_slots, cast_like(logit, zero))
+        store(lines, line + DAMPING * n_slots, cast_like(damping, zero))
+        store(lines, line + P_POSITIVE * n_slots, cast_like(e * negative, zero))
+        store(lines, line + P_NEGATIVE * n_slots, cast_like(negative, zero))
 
 
 @kernel(forceinline=True)
 def temper_likelihoods(lines, likelihoods, tempered, floor, at_floor, n_slots, c):
     """Write likelihoods to the power of c, divided by the largest of those that have a share."""
-    zero = fill(load(lines, 0), 0.0)
+    zero = broadcast(load(lines, 0), 0.0)
     most = zero - 1e300
     for at in range(0, n_slots, LANES):
         likely = log(load(lines, likelihoods + at)) * c
         store(lines, tempered + at, likely)
         most = max(most, where_above(load(floor, at_floor + at), 0.0, likely, zero - 1e300))
-    best = highest(most)
+    best = max_lane(most)
     for at in range(0, n_slots, LANES):
         store(lines, tempered + at, exp2((load(lines, tempered + at) - best) * LOG2E))
 
 
 @inlined
-def update_shares(lines, numbers, floor, at_floor, n_slots, r, examples):
+def update_shares(lines, row_fields, floor, at_floor, n_slots, r, examples):
     """Write the shares after row r by fixed share; `examples` were learned before it."""
-    zero = fill(load(lines, 0), 0.0)
-    line, c = r * FIELDS * n_slots, numbers[WEIGHT + r]
-    mine, then = line + SHARE * n_slots, line + (FIELDS + SHARE) * n_slots
+    zero = broadcast(load(lines, 0), 0.0)
+    line, c = r * N_OUTPUT_FIELDS * n_slots, row_fields[ROW_WEIGHT + r]
+    mine, then = line + SHARE * n_slots, line + (N_OUTPUT_FIELDS + SHARE) * n_slots
     if c == 0.0:
         for at in range(0, n_slots, LANES):
             store(lines, then + at, load(lines, mine + at))
         return
     alpha = leak_after(examples)
-    of_label = line + (PLUS * n_slots if numbers[Y + r] > 0.0 else MINUS * n_slots)
+    of_label = line + (P_POSITIVE * n_slots if row_fields[ROW_SIGN + r] > 0.0 else P_NEGATIVE * n_slots)
     if c != 1.0:
-        temper_likelihoods(lines, of_label, line + SEEN * n_slots, floor, at_floor, n_slots, c)
-        of_label = line + SEEN * n_slots
+        temper_likelihoods(lines, of_label, line + STACKER_INPUT * n_slots, floor, at_floor, n_slots, c)
+        of_label = line + STACKER_INPUT * n_slots
     whole = zero
     for at in range(0, n_slots, LANES):
         whole = whole + load(lines, mine + at) * load(lines, of_label + at)
-    factor = (1.0 - alpha) / total(whole)
+    factor = (1.0 - alpha) / sum_lanes(whole)
     for at in range(0, n_slots, LANES):
         posterior = load(lines, mine + at) * load(lines, of_label + at) * factor
         store(lines, then + at, posterior + load(floor, at_floor + at) * alpha)
@@ -217,52 +230,60 @@ def update_shares(lines, numbers, floor, at_floor, n_slots, r, examples):
 @inlined
 def update_losses_and_shares(lines, fields, losses, losses_start, kept, knows, n_slots, r):
     """Add the losses of row r, and write the shares after it by Bayes' rule from all losses so far."""
-    line, c = r * FIELDS * n_slots, fields[WEIGHT + r]
-    of_label = line + (PLUS * n_slots if fields[Y + r] > 0.0 else MINUS * n_slots)
+    line, c = r * N_OUTPUT_FIELDS * n_slots, fields[ROW_WEIGHT + r]
+    of_label = line + (P_POSITIVE * n_slots if fields[ROW_SIGN + r] > 0.0 else P_NEGATIVE * n_slots)
     for at in range(0, n_slots, LANES):
         loss = load(losses, losses_start + at)
         more = where_above(load(kept, at), 0.0, loss - log(load(lines, of_label + at)) * c, loss)
         store(losses, losses_start + at, more)
-    shares_from_losses(losses, losses_start, kept, knows, lines, line + (FIELDS + SHARE) * n_slots, n_slots)
+    shares_from_losses(losses, losses_start, kept, knows, lines, line + (N_OUTPUT_FIELDS + SHARE) * n_slots, n_slots)
 
 
 @inlined
 def mix(combination, tile, n):
     """Write the first level's mixture, and the inputs of the stackers."""
-    n_slots, lines, finals, sums = combination.shares.size, tile.output_lines, tile.final_lines, tile.sums
-    numbers, slots = tile.row_fields, tile.slot_vectors
-    zero = fill(load(lines, 0), 0.0)
+    n_slots, lines, final_lines, sums = combination.shares.size, tile.output_lines, tile.final_lines, tile.sums
+    row_fields, slot_vectors = tile.row_fields, tile.slot_vectors
+    zero = broadcast(load(lines, 0), 0.0)
     for r in range(n):
         plus = minus = known = own = center = zero
         for at in range(0, n_slots, LANES):
-            line = r * FIELDS * n_slots + at
+            line = r * N_OUTPUT_FIELDS * n_slots + at
             share = load(lines, line + SHARE * n_slots)
-            knows = share * load(combination.knows, at)
-            plus = plus + share * load(lines, line + PLUS * n_slots)
-            minus = minus + share * load(lines, line + MINUS * n_slots)
+            knows = share * load(combination.has_variance, at)
+            plus = plus + share * load(lines, line + P_POSITIVE * n_slots)
+            minus = minus + share * load(lines, line + P_NEGATIVE * n_slots)
             center = center + share * load(lines, line + LOGIT * n_slots)
             known = known + knows
-            own = own + knows * like(load(tile.output_moments, (2 * r + 1) * n_slots + at), zero)
+            own = own + knows * cast_like(load(tile.output_moments, (2 * r + 1) * n_slots + at), zero)
         for which, vector in enumerate((plus, minus, known, own, center)):
             store(sums, (which * TILE_ROWS + r) * LANES, vector)
     for r in range(0, n, LANES):
-        plus, minus = totals(sums, r * LANES, LANES), totals(sums, (TILE_ROWS + r) * LANES, LANES)
-        known, own = totals(sums, (2 * TILE_ROWS + r) * LANES, LANES), totals(sums, (3 * TILE_ROWS + r) * LANES, LANES)
-        store(numbers, MIXED + r, log(plus / minus))
-        store(numbers, CHANCE + r, plus / (plus + minus))
-        store(numbers, OTHER + r, minus / (plus + minus))
-        store(numbers, OWN + r, where_above(known, 0.0, own / known, zero))
-        store(numbers, CENTER + r, totals(sums, (4 * TILE_ROWS + r) * LANES, LANES))
+        plus, minus = sum_lanes_many(sums, r * LANES, LANES), sum_lanes_many(sums, (TILE_ROWS + r) * LANES, LANES)
+        known, own = (
+            sum_lanes_many(sums, (2 * TILE_ROWS + r) * LANES, LANES),
+            sum_lanes_many(sums, (3 * TILE_ROWS + r) * LANES, LANES),
+        )
+        store(row_fields, MIXTURE_LOGIT + r, log(plus / minus))
+        store(row_fields, FINAL_P_POSITIVE + r, plus / (plus + minus))
+        store(row_fields, FINAL_P_NEGATIVE + r, minus / (plus + minus))
+        store(row_fields, MIXTURE_VARIANCE + r, where_above(known, 0.0, own / known, zero))
+        store(row_fields, MEAN_LOGIT + r, sum_lanes_many(sums, (4 * TILE_ROWS + r) * LANES, LANES))
     for r in range(n):
-        mixed, line = numbers[MIXED + r], r * FIELDS * LANES + 1
-        finals[line + LOGIT * LANES] = mixed
-        finals[line + PLUS * LANES], finals[line + MINUS * LANES] = numbers[CHANCE + r], numbers[OTHER + r]
+        mixed, line = row_fields[MIXTURE_LOGIT + r], r * N_OUTPUT_FIELDS * LANES + 1
+        final_lines[line + LOGIT * LANES] = mixed
+        final_lines[line + P_POSITIVE * LANES], final_lines[line + P_NEGATIVE * LANES] = (
+            row_fields[FINAL_P_POSITIVE + r],
+            row_fields[FINAL_P_NEGATIVE + r],
+        )
         offset = min(max(mixed, -MAX_STACKED_LOGIT), MAX_STACKED_LOGIT)
         for at in range(0, n_slots, LANES):
-            there = r * FIELDS * n_slots + at
+            there = r * N_OUTPUT_FIELDS * n_slots + at
             logit = max(min(load(lines, there + LOGIT * n_slots), MAX_STACKED_LOGIT), -MAX_STACKED_LOGIT)
-            fixed = load(slots, IS_B * n_slots + at) + load(slots, IS_A * n_slots + at) * offset
-            store(lines, there + SEEN * n_slots, (logit - offset) * load(combination.kept, at) + fixed)
+            fixed = (
+                load(slot_vectors, SLOT_OFFSET * n_slots + at) + load(slot_vectors, SLOT_SLOPE * n_slots + at) * offset
+            )
+            store(lines, there + STACKER_INPUT * n_slots, (logit - offset) * load(combination.is_kept, at) + fixed)
 
 
 @kernel(forceinline=True)
@@ -271,7 +292,7 @@ def step_heavy_example(steps, y, c):
     s = load(steps, LANES)
     g = 1.0 / (s * C8 + 1.0)
     root = sqrt(g)
-    slope, curvature = heavy_evidence(load(steps, 0) * root * y, g * s, c)
+    slope, curvature = evidence_heavy_weight(load(steps, 0) * root * y, g * s, c)
     store(steps, 2 * LANES, slope * root * y)
     store(steps, 3 * LANES, root * sqrt(curvature))
 
@@ -284,10 +305,10 @@ def step_stackers(combination, tile, means, covariances, r):
     """
     n_slots, n_used = combination.shares.size, (combination.lane_of.size + 5) // 4 * 4
     n_stackers, prior, steps = combination.final_shares.size - 1, combination.stacker_prior, tile.steps
-    lines, finals, slots = tile.output_lines, tile.final_lines, tile.slot_vectors
-    zero = fill(load(lines, 0), 0.0)
-    seen, line = (r * FIELDS + SEEN) * n_slots, r * FIELDS * LANES
-    c, y, mixed = tile.row_fields[WEIGHT + r], tile.row_fields[Y + r], tile.row_fields[MIXED + r]
+    lines, final_lines, slot_vectors = tile.output_lines, tile.final_lines, tile.slot_vectors
+    zero = broadcast(load(lines, 0), 0.0)
+    seen, line = (r * N_OUTPUT_FIELDS + STACKER_INPUT) * n_slots, r * N_OUTPUT_FIELDS * LANES
+    c, y, mixed = tile.row_fields[ROW_WEIGHT + r], tile.row_fields[ROW_SIGN + r], tile.row_fields[MIXTURE_LOGIT + r]
     root_c = math.sqrt(c)
     offset = min(max(mixed, -MAX_STACKED_LOGIT), MAX_STACKED_LOGIT)
     # S f of each stacker, mean and variance of its score
@@ -297,13 +318,13 @@ def step_stackers(combination, tile, means, covariances, r):
             even = odd = zero
             for k in range(0, n_used, 2):
                 place = (j * n_slots + k) * n_slots + at
-                even = even + load(covariances, place) * load_one(lines, seen + k)
-                odd = odd + load(covariances, place + n_slots) * load_one(lines, seen + k + 1)
+                even = even + load(covariances, place) * broadcast_load(lines, seen + k)
+                odd = odd + load(covariances, place + n_slots) * broadcast_load(lines, seen + k + 1)
             product = even + odd
-            store(slots, (ALONG + j) * n_slots + at, product)
+            store(slot_vectors, (COV_X + j) * n_slots + at, product)
             score = score + load(means, j * n_slots + at) * load(lines, seen + at)
             spread = spread + product * load(lines, seen + at)
-        steps[j], steps[LANES + j] = offset + total(score), max(total(spread), 0.0)
+        steps[j], steps[LANES + j] = offset + sum_lanes(score), max(sum_lanes(spread), 0.0)
     # their logits and probabilities, and how far the label moves them
     if c > 1.0:
         step_heavy_example(steps, y, c)
@@ -311,11 +332,11 @@ def step_stackers(combination, tile, means, covariances, r):
         m, s, there = steps[j], steps[LANES + j], line + 2 + j
         root = 1.0 / math.sqrt(1.0 + C8 * s)
         logit = min(max(m * root, -MAX_LOGIT), MAX_LOGIT)
-        half = pick(exp2_within(zero + logit * (0.5 * LOG2E)), 0)
+        half = extract_lane(exp2_within(zero + logit * (0.5 * LOG2E)), 0)
         e = half * half
         negative = 1.0 / (1.0 + e)
-        finals[there + LOGIT * LANES], finals[there + SPREAD * LANES] = logit, s
-        finals[there + PLUS * LANES], finals[there + MINUS * LANES] = e * negative, negative
+        final_lines[there + LOGIT * LANES], final_lines[there + DAMPING * LANES] = logit, s
+        final_lines[there + P_POSITIVE * LANES], final_lines[there + P_NEGATIVE * LANES] = e * negative, negative
         if c > 1.0:
             steps[j], fall = steps[2 * LANES + j], steps[3 * LANES + j]
         else:
@@ -327,21 +348,21 @@ def step_stackers(combination, tile, means, covariances, r):
         return
     # the step of each mean and covariance; the second stacker forgets
     for j in range(n_stackers):
-        step, fall, along = load_one(steps, j), load_one(steps, LANES + j), (ALONG + j) * n_slots
+        step, fall, along = broadcast_load(steps, j), broadcast_load(steps, LANES + j), (COV_X + j) * n_slots
         for at in range(0, n_slots, LANES):
-            product = load(slots, along + at)
+            product = load(slot_vectors, along + at)
             store(means, j * n_slots + at, load(means, j * n_slots + at) + product * step)
-            store(slots, along + at, product * fall)
+            store(slot_vectors, along + at, product * fall)
         for at in range(0, n_slots, LANES):
-            product, first = load(slots, along + at), j * n_slots * n_slots + at
+            product, first = load(slot_vectors, along + at), j * n_slots * n_slots + at
             if j == 0:
                 for k in range(n_used):
-                    left = load(covariances, first + k * n_slots) - product * load_one(slots, along + k)
+                    left = load(covariances, first + k * n_slots) - product * broadcast_load(slot_vectors, along + k)
                     store(covariances, first + k * n_slots, left)
             else:
                 for k in range(n_used):
-                    left = load(covariances, first + k * n_slots) - product * load_one(slots, along + k)
-                    pull = load(tile.unit_vector, n_slots - k + at) * load_one(prior, k)
+                    left = load(covariances, first + k * n_slots) - product * broadcast_load(slot_vectors, along + k)
+                    pull = load(tile.unit_vector, n_slots - k + at) * broadcast_load(prior, k)
                     left = left * (1.0 - STACKER_MEMORY) + pull * STACKER_MEMORY
                     store(covariances, first + k * n_slots, left)
 
@@ -349,36 +370,39 @@ def step_stackers(combination, tile, means, covariances, r):
 @inlined
 def write_predictions(combination, tile, n):
     """Write the prediction of each row, and the variance of its score."""
-    n_slots, lines, finals = combination.shares.size, tile.output_lines, tile.final_lines
-    sums, numbers = tile.sums, tile.row_fields
-    zero = fill(load(lines, 0), 0.0)
+    n_slots, lines, final_lines = combination.shares.size, tile.output_lines, tile.final_lines
+    sums, row_fields = tile.sums, tile.row_fields
+    zero = broadcast(load(lines, 0), 0.0)
     for r in range(n):
-        line = r * FIELDS * LANES
-        share = load(finals, line + SHARE * LANES)
-        for which, field in enumerate((PLUS, MINUS, LOGIT)):
-            store(sums, (which * TILE_ROWS + r) * LANES, share * load(finals, line + field * LANES))
+        line = r * N_OUTPUT_FIELDS * LANES
+        share = load(final_lines, line + SHARE * LANES)
+        for which, field in enumerate((P_POSITIVE, P_NEGATIVE, LOGIT)):
+            store(sums, (which * TILE_ROWS + r) * LANES, share * load(final_lines, line + field * LANES))
     for r in range(0, n, LANES):
-        plus, minus = totals(sums, r * LANES, LANES), totals(sums, (TILE_ROWS + r) * LANES, LANES)
-        store(numbers, ODDS + r, log(plus / minus))
-        store(numbers, CHANCE + r, plus / (plus + minus))
-        store(numbers, OTHER + r, minus / (plus + minus))
-        store(numbers, LAST_CENTER + r, totals(sums, (2 * TILE_ROWS + r) * LANES, LANES))
+        plus, minus = sum_lanes_many(sums, r * LANES, LANES), sum_lanes_many(sums, (TILE_ROWS + r) * LANES, LANES)
+        store(row_fields, FINAL_LOG_ODDS + r, log(plus / minus))
+        store(row_fields, FINAL_P_POSITIVE + r, plus / (plus + minus))
+        store(row_fields, FINAL_P_NEGATIVE + r, minus / (plus + minus))
+        store(row_fields, FINAL_MEAN_LOGIT + r, sum_lanes_many(sums, (2 * TILE_ROWS + r) * LANES, LANES))
     for r in range(n):
-        line, center = r * FIELDS * LANES, numbers[CENTER + r]
-        finals[line + PLUS * LANES], finals[line + MINUS * LANES] = numbers[CHANCE + r], numbers[OTHER + r]
+        line, center = r * N_OUTPUT_FIELDS * LANES, row_fields[MEAN_LOGIT + r]
+        final_lines[line + P_POSITIVE * LANES], final_lines[line + P_NEGATIVE * LANES] = (
+            row_fields[FINAL_P_POSITIVE + r],
+            row_fields[FINAL_P_NEGATIVE + r],
+        )
         apart = zero
         for at in range(0, n_slots, LANES):
-            there = r * FIELDS * n_slots + at
+            there = r * N_OUTPUT_FIELDS * n_slots + at
             distance = load(lines, there + LOGIT * n_slots) - center
             apart = apart + load(lines, there + SHARE * n_slots) * distance * distance
-        distance = load(finals, line + LOGIT * LANES) - numbers[LAST_CENTER + r]
-        unsure = distance * distance + load(finals, line + SPREAD * LANES)
-        mixture = finals[line + SHARE * LANES + 1]
-        store(sums, r * LANES, apart * mixture + load(finals, line + SHARE * LANES) * unsure)
+        distance = load(final_lines, line + LOGIT * LANES) - row_fields[FINAL_MEAN_LOGIT + r]
+        unsure = distance * distance + load(final_lines, line + DAMPING * LANES)
+        mixture = final_lines[line + SHARE * LANES + 1]
+        store(sums, r * LANES, apart * mixture + load(final_lines, line + SHARE * LANES) * unsure)
     for r in range(0, n, LANES):
-        variance = load(numbers, OWN + r) + totals(sums, r * LANES, LANES)
-        store(numbers, VARIANCE + r, variance)
-        store(numbers, SHRINK + r, sqrt(variance * C8 + 1.0))
+        variance = load(row_fields, MIXTURE_VARIANCE + r) + sum_lanes_many(sums, r * LANES, LANES)
+        store(row_fields, FINAL_VARIANCE + r, variance)
+        store(row_fields, FINAL_DAMPING + r, sqrt(variance * C8 + 1.0))
 
 
 @inlined
@@ -386,7 +410,7 @@ def run_levels(combination, tile, lane_outputs, width, n, examples, bayes):
     """Run n rows through the three levels; shares are updated by Bayes' rule if `bayes`, else by fixed share."""
     n_slots, fields, losses, floor = combination.shares.size, tile.row_fields, combination.losses[0], tile.final_floor
     means, covariances = combination.stacker_mean.reshape(-1), combination.stacker_covariance.reshape(-1)
-    kept, knows = combination.kept, combination.knows
+    kept, knows = combination.is_kept, combination.has_variance
     gather_outputs(combination, tile, lane_outputs, width, n)
     count = examples
     for r in range(n):
@@ -394,8 +418,8 @@ def run_levels(combination, tile, lane_outputs, width, n, examples, bayes):
         if bayes:
             update_losses_and_shares(tile.output_lines, fields, losses, 0, kept, knows, n_slots, r)
         else:
-            update_shares(tile.output_lines, fields, tile.slot_vectors, FLOOR * n_slots, n_slots, r, count)
-        count += fields[WEIGHT + r] != 0.0
+            update_shares(tile.output_lines, fields, tile.slot_vectors, SHARE_FLOOR * n_slots, n_slots, r, count)
+        count += fields[ROW_WEIGHT + r] != 0.0
     mix(combination, tile, n)
     count = examples
     for r in range(n):
@@ -404,7 +428,7 @@ def run_levels(combination, tile, lane_outputs, width, n, examples, bayes):
             update_losses_and_shares(tile.final_lines, fields, losses, n_slots, floor, floor, LANES, r)
         else:
             update_shares(tile.final_lines, fields, floor, 0, LANES, r, count)
-        count += fields[WEIGHT + r] != 0.0
+        count += fields[ROW_WEIGHT + r] != 0.0
     write_predictions(combination, tile, n)
 
 
@@ -414,16 +438,16 @@ def update_damping(combination, tile, r, shrink, examples):
     latest, n_slots = max(1.0 / examples, DAMPING_MEMORY), combination.shares.size
     part = 1.0 / shrink
     for at in range(0, n_slots, LANES):
-        ratio = load(tile.output_lines, (r * FIELDS + SPREAD) * n_slots + at) * part
+        ratio = load(tile.output_lines, (r * N_OUTPUT_FIELDS + DAMPING) * n_slots + at) * part
         ratio = max(min(ratio, MAX_DAMPING_RATIO), 1.0 / MAX_DAMPING_RATIO) - 1.0
         so_far = load(combination.damping, at)
-        store(combination.damping, at, so_far + (ratio - so_far) * latest * load(combination.kept, at))
+        store(combination.damping, at, so_far + (ratio - so_far) * latest * load(combination.is_kept, at))
 
 
 @inlined
 def add_losses(lines, n_slots, r, y, c, losses, products, at_loss):
     """Add the losses of row r, or multiply probabilities to be added later; return whether a product is too low."""
-    line = (r * FIELDS + (PLUS if y > 0.0 else MINUS)) * n_slots
+    line = (r * N_OUTPUT_FIELDS + (P_POSITIVE if y > 0.0 else P_NEGATIVE)) * n_slots
     low = False
     for at in range(0, n_slots, LANES):
         chance, there = load(lines, line + at), at_loss + at

@@ -19,15 +19,15 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
-from bayou.kernels.allocate import aligned, empty, zeros
+from bayou.kernels.allocate import aligned_zeros_1d, empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E
 from bayou.kernels.gather import gather_pairs, prefetch, scatter_pairs
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.rounding import last_place, rounding_phases
-from bayou.kernels.vector import LANES, fill, load, pick, store, total
-from bayou.learners.bank.row_scaling import SETTLED, row_log_length, unit_of
+from bayou.kernels.rounding import rounding_phases, ulp
+from bayou.kernels.vector import LANES, broadcast, extract_lane, load, store, sum_lanes
+from bayou.learners.bank.row_scaling import UNIT_FIT_ROWS, row_log_length, stream_scale
 from bayou.learners.bank.updates import (
     LIMIT_32,
     LIMIT_64,
@@ -35,7 +35,7 @@ from bayou.learners.bank.updates import (
     SCALE_PRECISION,
     SCALE_STEP,
     evidence,
-    heavy_evidence,
+    evidence_heavy_weight,
 )
 
 GROUPS = 256
@@ -94,26 +94,26 @@ def _feature_hash(feature):
 
 
 @kernel
-def _at_hash(found, shift):
+def _index_of_hash(found, shift):
     """Return the place of a hash in the table of weights."""
     return np.uint32((found * _SPREAD) >> shift)
 
 
 @kernel
-def place_of(one, other, bits):
+def weight_index(one, other, bits):
     """Return the place of a feature's weight, or of the pair's if `other` is not -1."""
     found = _feature_hash(one)
     if other >= 0:
         found ^= _feature_hash(other)
-    return np.int64(_at_hash(found, np.uint64(64 - bits)))
+    return np.int64(_index_of_hash(found, np.uint64(64 - bits)))
 
 
 @kernel
-def places_of(ones, others, bits):
+def weight_indices(ones, others, bits):
     """Return `place_of` for arrays of features."""
     found = empty(ones.size, np.int64)
     for k in range(ones.size):
-        found[k] = place_of(ones[k], others[k], bits)
+        found[k] = weight_index(ones[k], others[k], bits)
     return found
 
 
@@ -126,7 +126,7 @@ def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shi
     for k in range(length):
         found = _feature_hash(indices[np.uint64(start + k)])
         hashes[k] = found
-        places[k] = _at_hash(found, shift)
+        places[k] = _index_of_hash(found, shift)
         xs[k] = max(min(dtype(values[start + k]) * unit, bound), -bound)
         owners[2 * k], owners[2 * k + 1] = k, -1
         prefetch(weights, 2 * np.int64(places[k]))
@@ -148,7 +148,7 @@ def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shi
                     continue
             if at >= most:
                 break
-            place = _at_hash(hashes[k] ^ hashes[other], shift)
+            place = _index_of_hash(hashes[k] ^ hashes[other], shift)
             places[at], xs[at] = place, xs[k] * xs[other]
             owners[2 * at], owners[2 * at + 1] = k, other
             prefetch(weights, 2 * np.int64(place))
@@ -162,7 +162,7 @@ def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shi
 @inlined
 def _gather(row, table, first, last, prior):
     """Return mean and variance of the score of slots `first` to `last`, before it is scaled."""
-    zero = fill(load(row.xs, 0), 0.0)
+    zero = broadcast(load(row.xs, 0), 0.0)
     sum_m = sum_s = zero
     for k in range(first, last, LANES):
         x = load(row.xs, k)
@@ -172,26 +172,26 @@ def _gather(row, table, first, last, prior):
         store(row.means, k, mean)
         store(row.gains, k, gain)
         store(row.xvs, k, xv)
-    return np.float64(total(sum_m)), np.float64(total(sum_s))
+    return np.float64(sum_lanes(sum_m)), np.float64(sum_lanes(sum_s))
 
 
 @inlined
 def _learn_weights(row, table, first, last, factor, step, fall, examples, most):
     dtype = table.dtype.type
-    zero = fill(load(row.xs, 0), 0.0)
+    zero = broadcast(load(row.xs, 0), 0.0)
     for k in range(first, last, LANES):
         x, xv = load(row.xs, k) * dtype(factor), load(row.xvs, k) * dtype(factor)
         mean, gain = load(row.means, k), load(row.gains, k)
         xf = x * dtype(fall)
         more = x * xf / max(1.0 - xv * xf, 0.5)
         phase = rounding_phases(zero, row.places, k, np.uint64(examples))
-        mean = mean + (xv * dtype(step) + phase * last_place(mean))
-        gain = min(gain + (more + phase * last_place(gain)), most)
+        mean = mean + (xv * dtype(step) + phase * ulp(mean))
+        gain = min(gain + (more + phase * ulp(gain)), most)
         scatter_pairs(table, row.places, k, mean, gain)
 
 
 @inlined
-def _name_places(row, into, indices, start, first, last):
+def _store_pair_features(row, into, indices, start, first, last):
     """Store the features of places that are used for the first time."""
     features = into.features
     for k in range(first, last):
@@ -203,14 +203,14 @@ def _name_places(row, into, indices, start, first, last):
 
 
 @inlined
-def heard(m, s, y, c, temper, zero):
+def label_step(m, s, y, c, temper, zero):
     """Return slope and curvature of the evidence of a label of weight c on a score N(m, s); `zero` is a vector."""
     root = 1.0 / math.sqrt(1.0 + C8 * temper * s)
     if c <= 1.0:
         slope, curvature = evidence(zero + m * root * y * LOG2E, c)
     else:
-        slope, curvature = heavy_evidence(zero + m * root * y, zero + s * root * root, c)
-    return pick(slope, 0) * root * y, pick(curvature, 0) * root * root
+        slope, curvature = evidence_heavy_weight(zero + m * root * y, zero + s * root * root, c)
+    return extract_lane(slope, 0) * root * y, extract_lane(curvature, 0) * root * root
 
 
 @kernel
@@ -238,21 +238,21 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
     room = longest + MOST_PAIRS + 2 * LANES
     here = CrossRowScratch(
         zeros(room, np.uint32),
-        aligned(room, table.dtype),
-        aligned(room, table.dtype),
-        aligned(room, table.dtype),
-        aligned(room, table.dtype),
+        aligned_zeros_1d(room, table.dtype),
+        aligned_zeros_1d(room, table.dtype),
+        aligned_zeros_1d(room, table.dtype),
+        aligned_zeros_1d(room, table.dtype),
         empty(2 * room, np.int64),
         empty(longest + 1, np.uint64),
     )
-    zero = fill(load(aligned(LANES, np.float64), 0), 0.0)
+    zero = broadcast(load(aligned_zeros_1d(LANES, np.float64), 0), 0.0)
     counted, log_length = stream[0], stream[1]
     for r in range(row, last):
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
         new_log_length = log_length
-        if counted < SETTLED and length > 0:
+        if counted < UNIT_FIT_ROWS and length > 0:
             new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
-        unit, bound = dtype(unit_of(new_log_length)), dtype(reach / math.sqrt(1.0 + length))
+        unit, bound = dtype(stream_scale(new_log_length)), dtype(reach / math.sqrt(1.0 + length))
         # predict: features (1) and pairs (2)
         middle, end = _lay_out(here, into, indices, values, groups, start, length, unit, bound, shift, nowhere)
         m_1, s_1 = _gather(here, table, 0, middle, PRIORS[FEATURES])
@@ -268,9 +268,9 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
             continue
         # update from the label
         examples += 1
-        step, fall = heard(m, s, np.float64(signs[r]), c, 1.0, zero)
-        _name_places(here, into, indices, start, 0, length)
-        _name_places(here, into, indices, start, middle, end)
+        step, fall = label_step(m, s, np.float64(signs[r]), c, 1.0, zero)
+        _store_pair_features(here, into, indices, start, 0, length)
+        _store_pair_features(here, into, indices, start, middle, end)
         _learn_weights(here, table, 0, middle, f_1, step, fall, examples, most)
         _learn_weights(here, table, middle, end, f_2, step, fall, examples, most)
         _learn_scale(scale, FEATURES, m_1, v_1, step, fall)
@@ -278,7 +278,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         if into.has_intercept:
             intercept[MEAN] += v_b * step
             intercept[GAIN] = min(intercept[GAIN] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
-        if counted < SETTLED and length > 0:
+        if counted < UNIT_FIT_ROWS and length > 0:
             counted, log_length = counted + 1.0, new_log_length
     stream[0], stream[1] = counted, log_length
 

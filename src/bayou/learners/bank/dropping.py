@@ -10,8 +10,16 @@ import numpy as np
 
 from bayou.learners.bank.combination import Combination, drop_outputs, reset_shares
 from bayou.learners.bank.groups import GroupPriors
-from bayou.learners.bank.lanes import KEEP, LIVE, PER_SQUARE, PRECISION, PRIOR, STAYS, LaneState
-from bayou.learners.bank.pairs import WORTH, PairLanes
+from bayou.learners.bank.lanes import (
+    INITIAL_PRECISION,
+    IS_ACTIVE,
+    PRECISION_PER_SQUARE,
+    PRIOR_PRECISION,
+    TIME_DECAY,
+    USE_DECAY,
+    LaneState,
+)
+from bayou.learners.bank.pairs import MIN_LANE_GAIN, PairLanes
 
 # Number of outputs that are kept, by the number of examples after which the others are dropped.
 NARROWING = {4096: 12, 16384: 8}
@@ -43,7 +51,7 @@ class Dropping:
     def next_stop(self, examples: int) -> int:
         """Return the number of examples at which outputs may be dropped next; -1 for never."""
         stops = [at for at in NARROWING if at > examples] if self._narrows else []
-        if self._pairs is not None and (look := self._pairs.next_look(examples)) > 0:
+        if self._pairs is not None and (look := self._pairs.next_check_example(examples)) > 0:
             stops.append(look)
         return min(stops, default=-1)
 
@@ -58,7 +66,7 @@ class Dropping:
         """Drop outputs: condition the stackers on c_k = 0, and disable lanes that have no output left."""
         drop_outputs(self._live, slots)
         drop_outputs(self._later, self.later_slots(slots))
-        if self._later.kept.any():  # one that had all of the shares may be gone
+        if self._later.is_kept.any():  # one that had all of the shares may be gone
             reset_shares(self._later)
         self.refresh()
 
@@ -69,20 +77,23 @@ class Dropping:
     def refresh(self) -> None:
         """Update settings and priors to the outputs that are kept."""
         live, settings = self._live, self._lanes.settings
-        live.stacker_prior[2:] *= live.kept[2:]
-        self._later.stacker_prior[2:] *= self._later.kept[2:]
-        is_live = np.bincount(live.lane_of, live.kept[live.slots], minlength=self._lanes.width) > 0
+        live.stacker_prior[2:] *= live.is_kept[2:]
+        self._later.stacker_prior[2:] *= self._later.is_kept[2:]
+        is_live = np.bincount(live.lane_of, live.is_kept[live.slots], minlength=self._lanes.width) > 0
         if self._pairs is not None:
             self._pairs.live, is_live = is_live[self._pairs.column :].tolist(), is_live[: self._pairs.column]
-        settings[LIVE] = is_live
-        settings[KEEP, ~is_live] = 1.0
-        settings[PRIOR, ~is_live], settings[PER_SQUARE, ~is_live] = settings[PRECISION, ~is_live], 0.0  # no prior moves
-        settings[STAYS, ~is_live] = 1.0
+        settings[IS_ACTIVE] = is_live
+        settings[USE_DECAY, ~is_live] = 1.0
+        settings[PRIOR_PRECISION, ~is_live], settings[PRECISION_PER_SQUARE, ~is_live] = (
+            settings[INITIAL_PRECISION, ~is_live],
+            0.0,
+        )  # no prior moves
+        settings[TIME_DECAY, ~is_live] = 1.0
         self._groups.refresh()
 
     def _drop_weakest(self, n_kept: int) -> None:
         """Keep the `n_kept` outputs with the most evidence, summed over the stackers, and drop the others."""
-        slots = np.flatnonzero(self._live.kept)
+        slots = np.flatnonzero(self._live.is_kept)
         evidence = np.sum(self._log_evidence_nonzero(slots), axis=0)
         self.drop(slots[np.argsort(-evidence, kind="stable")[n_kept:]])
 
@@ -92,12 +103,12 @@ class Dropping:
         losses, shares = live.summed_losses(), live.final_shares[1:]
         total = losses[live.shares.size]
         while any(pairs.live):
-            kept = np.flatnonzero(live.kept)
+            kept = np.flatnonzero(live.is_kept)
             slots = kept[live.lane_of[kept - 2] >= pairs.column]
             ahead = np.array([min(losses[kept[kept != slot]]) - losses[slot] for slot in slots.tolist()])
             if shares.size:
                 ahead = np.maximum(shares @ self._log_evidence_nonzero(slots) / shares.sum(), ahead)
-            if ahead.min() >= WORTH * total:
+            if ahead.min() >= MIN_LANE_GAIN * total:
                 break
             self.drop(slots[[int(np.argmin(ahead))]])
 

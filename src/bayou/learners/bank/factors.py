@@ -27,16 +27,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayou.kernels.allocate import aligned, empty
+from bayou.kernels.allocate import aligned_zeros_1d, empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
 from bayou.kernels.random import GOLDEN, mix
-from bayou.kernels.rounding import last_place, rounding_phase
-from bayou.kernels.vector import LANES, fill, load, load_wide, pick, store, total, totals, turn
-from bayou.learners.bank.crosses import heard
-from bayou.learners.bank.row_scaling import SETTLED, row_log_length
+from bayou.kernels.rounding import rounding_phase, ulp
+from bayou.kernels.vector import (
+    LANES,
+    broadcast,
+    extract_lane,
+    load,
+    load_double_width,
+    store,
+    sum_lanes,
+    sum_lanes_many,
+    transpose,
+)
+from bayou.learners.bank.crosses import label_step
+from bayou.learners.bank.row_scaling import UNIT_FIT_ROWS, row_log_length
 from bayou.learners.bank.updates import LIMIT_32, LIMIT_64
 
 P, Q, MACHINES = range(3)
@@ -107,7 +117,7 @@ class FactorRowScratch(NamedTuple):
     factors: np.ndarray  # a of each feature, of P, then of Q
     slopes: np.ndarray  # j
     variances: np.ndarray
-    there: np.ndarray  # groups that occur in the row
+    groups_present: np.ndarray  # groups that occur in the row
     marks: np.ndarray  # 1 for each of them
 
 
@@ -117,16 +127,16 @@ class GroupSums(NamedTuple):
     by_group: np.ndarray  # S_gf
     by_factor: np.ndarray  # S_fg
     own: np.ndarray  # N_gf, and then (S_gf^2 - N_gf) / 2
-    alone: np.ndarray  # D_gg
+    group_diagonal: np.ndarray  # D_gg
     weighted: np.ndarray  # T_gf
-    turned: np.ndarray  # T_fg
+    weighted_by_factor: np.ndarray  # T_fg
     products: np.ndarray  # D_gh
-    unsure: np.ndarray  # the variance of r_gh
+    product_variance: np.ndarray  # the variance of r_gh
     pairs: np.ndarray  # those of `FactorState`
     one: np.ndarray  # between zeros, to tell a group from the others
     scores: np.ndarray  # vectors whose sums are m and s from pairs of groups
-    parts: np.ndarray  # and s from features
-    told: np.ndarray  # step and fall
+    feature_scores: np.ndarray  # and s from features
+    label_step: np.ndarray  # step and fall
 
 
 @inlined
@@ -146,37 +156,37 @@ def _lay_out(row, indices, values, groups, start, length, unit, bound, examples)
         row.phases[k] = dtype(rounding_phase(feature, examples))
         if row.marks[g] == 0:
             row.marks[g] = 1
-            row.there[n] = g
+            row.groups_present[n] = g
             n += 1
     return n
 
 
 @inlined
-def _add_up(row, sums, state, into, length):
+def _sum_factors(row, sums, state, into, length):
     """Load the factors of each feature and sum them by group; return the part of m that is not from pairs."""
     mask = load(into.by_pair, 0)  # none for the weight of the feature alone
-    alone = fill(mask, 0.0)
+    group_diagonal = broadcast(mask, 0.0)
     for k in range(length):
         for machine in range(MACHINES):
             a = load(state, row.places[k] + 2 * LANES * machine)
             sign = load(into.signs, ((row.bits[k] >> (8 * machine)) & 255) * LANES)
             if machine == P:
                 sign = sign * mask
-                alone = alone + a * row.xs[k]
+                group_diagonal = group_diagonal + a * row.xs[k]
             a = a + sign
             at, part = (machine * GROUPS + row.groups[k]) * LANES, a * row.ts[k]
             store(sums.by_group, at, load(sums.by_group, at) + part)
             store(sums.own, at, load(sums.own, at) + part * part)
             store(row.factors, (k * MACHINES + machine) * LANES, a)
-    return np.float64(pick(alone, ALONE))
+    return np.float64(extract_lane(group_diagonal, ALONE))
 
 
 @inlined
-def _turn_sums(row, sums, into, n):
+def _transpose_sums(row, sums, into, n):
     """Compute S_fg and D_gg from the sums over groups."""
     for p in range(n):
         for machine in range(MACHINES):
-            at = (machine * GROUPS + row.there[p]) * LANES
+            at = (machine * GROUPS + row.groups_present[p]) * LANES
             of_group = load(sums.by_group, at)
             d = 0.5 * (of_group * of_group - load(sums.own, at))
             if machine == P:
@@ -185,26 +195,26 @@ def _turn_sums(row, sums, into, n):
     for machine in range(MACHINES):
         base = machine * GROUPS * LANES
         for g in range(0, GROUPS, LANES):
-            turn(sums.by_group, base + g * LANES, LANES, sums.by_factor, base + g, GROUPS)
-            store(sums.alone, machine * GROUPS + g, totals(sums.own, base + g * LANES, LANES))
+            transpose(sums.by_group, base + g * LANES, LANES, sums.by_factor, base + g, GROUPS)
+            store(sums.group_diagonal, machine * GROUPS + g, sum_lanes_many(sums.own, base + g * LANES, LANES))
 
 
 @inlined
 def _pair_groups(row, sums, into, n):
     """Compute D and T of the row's groups, and the parts of m and s that come from pairs of groups."""
-    zero = fill(load_wide(row.factors, 0), 0.0)
+    zero = broadcast(load_double_width(row.factors, 0), 0.0)
     for at in range(0, MACHINES * GROUPS * LANES, GROUPS):
-        store(sums.turned, at, zero)
+        store(sums.weighted_by_factor, at, zero)
     for at in range(0, MACHINES * 2 * GROUPS, GROUPS):
         store(sums.scores, at, zero)
     for p in range(n):
-        g = row.there[p]
-        itself = load_wide(sums.one, GROUPS - g)
+        g = row.groups_present[p]
+        itself = load_double_width(sums.one, GROUPS - g)
         for machine in range(MACHINES):
             base = machine * GROUPS * LANES
             line, known = (machine * GROUPS + g) * GROUPS, (2 * machine * GROUPS + g) * GROUPS
-            ratio = load_wide(sums.pairs, known) + 1.0
-            v = 1.0 / (load_wide(sums.pairs, known + GROUPS * GROUPS) + PAIR_PRIORS[machine])
+            ratio = load_double_width(sums.pairs, known) + 1.0
+            v = 1.0 / (load_double_width(sums.pairs, known + GROUPS * GROUPS) + PAIR_PRIORS[machine])
             d = zero
             for f in range(LANES):
                 if machine == P and f == ALONE:
@@ -212,29 +222,29 @@ def _pair_groups(row, sums, into, n):
                 at = base + f * GROUPS
                 u = zero + sums.by_group[np.uint64(base + g * LANES + f)]
                 if machine == P:
-                    u = u * load_wide(into.by_factor, (g * LANES + f) * GROUPS)
-                d = d + u * load_wide(sums.by_factor, at)
-                store(sums.turned, at, load_wide(sums.turned, at) + u * ratio)
-            d = d + itself * (load_wide(sums.alone, machine * GROUPS) - d)
+                    u = u * load_double_width(into.by_factor, (g * LANES + f) * GROUPS)
+                d = d + u * load_double_width(sums.by_factor, at)
+                store(sums.weighted_by_factor, at, load_double_width(sums.weighted_by_factor, at) + u * ratio)
+            d = d + itself * (load_double_width(sums.group_diagonal, machine * GROUPS) - d)
             once, at = d * (0.5 + 0.5 * itself), machine * 2 * GROUPS  # each pair of groups is there twice
-            store(sums.scores, at, load_wide(sums.scores, at) + once * ratio)
-            store(sums.scores, at + GROUPS, load_wide(sums.scores, at + GROUPS) + once * d * v)
+            store(sums.scores, at, load_double_width(sums.scores, at) + once * ratio)
+            store(sums.scores, at + GROUPS, load_double_width(sums.scores, at + GROUPS) + once * d * v)
             store(sums.products, line, d)
-            store(sums.unsure, line, v)
+            store(sums.product_variance, line, v)
     for machine in range(MACHINES):
         base = machine * GROUPS * LANES
         for g in range(0, GROUPS, LANES):
-            turn(sums.turned, base + g, GROUPS, sums.weighted, base + g * LANES, LANES)
+            transpose(sums.weighted_by_factor, base + g, GROUPS, sums.weighted, base + g * LANES, LANES)
 
 
 @inlined
 def _slopes(row, sums, state, into, length, most):
     """Compute j and the variance of every factor, and the part of s that comes from factors."""
     mask = load(into.by_pair, 0)
-    alone, dtype = 1.0 - mask, row.ts.dtype.type  # P's eighth
-    priors = FACTOR_PRIOR + alone * (ALONE_PRIOR - FACTOR_PRIOR)
+    group_diagonal, dtype = 1.0 - mask, row.ts.dtype.type  # P's eighth
+    priors = FACTOR_PRIOR + group_diagonal * (ALONE_PRIOR - FACTOR_PRIOR)
     for machine in range(MACHINES):
-        store(sums.parts, machine * LANES, 0.0 * mask)
+        store(sums.feature_scores, machine * LANES, 0.0 * mask)
     for k in range(length):
         g, t = row.groups[k], row.ts[k]
         for machine in range(MACHINES):
@@ -242,11 +252,11 @@ def _slopes(row, sums, state, into, length, most):
             own = (sums.pairs[np.uint64((2 * machine * GROUPS + g) * GROUPS + g)] + dtype(1)) * t
             j = (load(sums.weighted, (machine * GROUPS + g) * LANES) - load(row.factors, at) * own) * t
             if machine == P:
-                j = j * mask + alone * row.xs[k]
+                j = j * mask + group_diagonal * row.xs[k]
             j = max(min(j, most), -most)
             gained = load(state, row.places[k] + 2 * LANES * machine + LANES)
             v = 1.0 / (gained + priors if machine == P else gained + FACTOR_PRIOR)
-            store(sums.parts, machine * LANES, load(sums.parts, machine * LANES) + j * j * v)
+            store(sums.feature_scores, machine * LANES, load(sums.feature_scores, machine * LANES) + j * j * v)
             store(row.slopes, at, j)
             store(row.variances, at, v)
 
@@ -261,11 +271,11 @@ def _learn_factors(row, sums, state, length, most):
             at, place = (k * MACHINES + machine) * LANES, row.places[k] + 2 * LANES * machine
             j, v, phase = load(row.slopes, at), load(row.variances, at), row.phases[k]
             mean, gained = load(state, place), load(state, place + LANES)
-            square = j * j * sums.told[2 * machine + 1]
+            square = j * j * sums.label_step[2 * machine + 1]
             more = square / max(1.0 - square * v, 0.5)
-            mean = mean + (j * v * sums.told[2 * machine] + phase * last_place(mean))
+            mean = mean + (j * v * sums.label_step[2 * machine] + phase * ulp(mean))
             store(state, place, max(min(mean, MOST_FACTOR), -MOST_FACTOR))
-            grown = gained + (more + phase * last_place(gained))
+            grown = gained + (more + phase * ulp(gained))
             if machine == Q:
                 grown = max(grown * keep - lost, 0.0)
             store(state, place + LANES, min(grown, most))
@@ -273,18 +283,18 @@ def _learn_factors(row, sums, state, length, most):
 
 @inlined
 def _learn_pairs(row, sums, n, phase, most):
-    phases = phase * load_wide(row.marks, 0)  # no rounding for groups that the row does not have
+    phases = phase * load_double_width(row.marks, 0)  # no rounding for groups that the row does not have
     for p in range(n):
         for machine in range(MACHINES):
-            line = (machine * GROUPS + row.there[p]) * GROUPS
+            line = (machine * GROUPS + row.groups_present[p]) * GROUPS
             known = line + machine * GROUPS * GROUPS
-            d, v = load_wide(sums.products, line), load_wide(sums.unsure, line)
-            r, gained = load_wide(sums.pairs, known), load_wide(sums.pairs, known + GROUPS * GROUPS)
-            square = d * d * sums.told[2 * machine + 1]
+            d, v = load_double_width(sums.products, line), load_double_width(sums.product_variance, line)
+            r, gained = load_double_width(sums.pairs, known), load_double_width(sums.pairs, known + GROUPS * GROUPS)
+            square = d * d * sums.label_step[2 * machine + 1]
             more = square / max(1.0 - square * v, 0.5)
-            r = r + (d * v * sums.told[2 * machine] + phases * last_place(r))
+            r = r + (d * v * sums.label_step[2 * machine] + phases * ulp(r))
             store(sums.pairs, known, max(min(r, MOST_RATIO), -MOST_RATIO))
-            store(sums.pairs, known + GROUPS * GROUPS, min(gained + (more + phases * last_place(gained)), most))
+            store(sums.pairs, known + GROUPS * GROUPS, min(gained + (more + phases * ulp(gained)), most))
 
 
 @kernel(forceinline=True)
@@ -293,8 +303,8 @@ def _new_row(room, kind):
     return FactorRowScratch(
         *(empty(room, np.int64), empty(room, np.int64), empty(room, np.int64)),
         *(empty(room, kind), empty(room, kind), empty(room, kind)),
-        *(aligned(each, kind), aligned(each, kind), aligned(each, kind)),
-        *(empty(GROUPS, np.int64), aligned(GROUPS, kind)),
+        *(aligned_zeros_1d(each, kind), aligned_zeros_1d(each, kind), aligned_zeros_1d(each, kind)),
+        *(empty(GROUPS, np.int64), aligned_zeros_1d(GROUPS, kind)),
     )
 
 
@@ -302,15 +312,31 @@ def _new_row(room, kind):
 def _new_sums(kind):
     each, both = MACHINES * GROUPS * LANES, MACHINES * GROUPS * GROUPS
     return GroupSums(
-        *(aligned(each, kind), aligned(each, kind), aligned(each, kind), aligned(MACHINES * GROUPS, kind)),
-        *(aligned(each, kind), aligned(each, kind), aligned(both, kind), aligned(both, kind)),
-        *(aligned(2 * both, kind), aligned(2 * GROUPS, kind)),
-        *(aligned(2 * MACHINES * GROUPS, kind), aligned(MACHINES * LANES, kind), aligned(2 * MACHINES, kind)),
+        *(
+            aligned_zeros_1d(each, kind),
+            aligned_zeros_1d(each, kind),
+            aligned_zeros_1d(each, kind),
+            aligned_zeros_1d(MACHINES * GROUPS, kind),
+        ),
+        *(
+            aligned_zeros_1d(each, kind),
+            aligned_zeros_1d(each, kind),
+            aligned_zeros_1d(both, kind),
+            aligned_zeros_1d(both, kind),
+        ),
+        *(aligned_zeros_1d(2 * both, kind), aligned_zeros_1d(2 * GROUPS, kind)),
+        *(
+            aligned_zeros_1d(2 * MACHINES * GROUPS, kind),
+            aligned_zeros_1d(MACHINES * LANES, kind),
+            aligned_zeros_1d(2 * MACHINES, kind),
+        ),
     )
 
 
 @kernel
-def run_factors(indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, said):
+def run_factors(
+    indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, lane_outputs
+):
     """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `FactorState`.
 
     Mean and variance of each row's score in P and Q are written to `column` of `said` and the next one. The data:
@@ -328,37 +354,37 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
     sums.one[GROUPS] = 1
     for k in range(pairs.size):
         sums.pairs[k] = pairs[k]
-    zero = fill(load(here.factors, 0), 0.0)
+    zero = broadcast(load(here.factors, 0), 0.0)
     before, counted, log_length, end = examples, stream[0], stream[1], indptr[indptr.size - 1]
     for r in range(row, last):
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
         new_log_length = log_length
-        if counted < SETTLED and length > 0:
+        if counted < UNIT_FIT_ROWS and length > 0:
             new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
         unit, bound = math.exp(min(max(-new_log_length, -69.0), 69.0)), reach / math.sqrt(1.0 + length)
         if start + AHEAD + length <= end:
             for k in range(start + AHEAD, start + AHEAD + length):
-                there = np.int64(indices[np.uint64(k)]) * STRIDE
+                groups_present = np.int64(indices[np.uint64(k)]) * STRIDE
                 for at in range(0, STRIDE, 2 * LANES):
-                    prefetch(state, there + at)
+                    prefetch(state, groups_present + at)
         # predict with both machines
         n = _lay_out(here, indices, values, groups, start, length, unit, bound, examples + 1)
-        alone = _add_up(here, sums, state, into, length)
-        _turn_sums(here, sums, into, n)
+        group_diagonal = _sum_factors(here, sums, state, into, length)
+        _transpose_sums(here, sums, into, n)
         _pair_groups(here, sums, into, n)
         _slopes(here, sums, state, into, length, most)
         v_b = 1.0 / (BIAS_PRIOR + intercept[1]) if into.has_intercept else 0.0
         for machine in range(MACHINES):
-            m = np.float64(total(load_wide(sums.scores, machine * 2 * GROUPS)))
-            s = np.float64(total(load_wide(sums.scores, (machine * 2 + 1) * GROUPS)))
-            s += np.float64(total(load(sums.parts, machine * LANES)))
+            m = np.float64(sum_lanes(load_double_width(sums.scores, machine * 2 * GROUPS)))
+            s = np.float64(sum_lanes(load_double_width(sums.scores, (machine * 2 + 1) * GROUPS)))
+            s += np.float64(sum_lanes(load(sums.feature_scores, machine * LANES)))
             if machine == P:
-                m, s = m + alone + intercept[0], s + v_b
+                m, s = m + group_diagonal + intercept[0], s + v_b
             m, s = max(min(m, farthest), -farthest), min(s, farthest)
-            said[r, M, column + machine], said[r, S, column + machine] = m, s
+            lane_outputs[r, M, column + machine], lane_outputs[r, S, column + machine] = m, s
             if c != 0.0:
-                step, fall = heard(m, s, np.float64(signs[r]), c, UPDATE, zero)
-                sums.told[2 * machine], sums.told[2 * machine + 1] = dtype(step), dtype(fall)
+                step, fall = label_step(m, s, np.float64(signs[r]), c, UPDATE, zero)
+                sums.label_step[2 * machine], sums.label_step[2 * machine + 1] = dtype(step), dtype(fall)
                 if machine == P and into.has_intercept:
                     intercept[0] += v_b * step
                     intercept[1] = min(intercept[1] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
@@ -367,12 +393,12 @@ def run_factors(indptr, indices, values, groups, longest, signs, weights, into, 
             examples += 1
             _learn_factors(here, sums, state, length, most)
             _learn_pairs(here, sums, n, dtype(rounding_phase(0, examples)), most)
-            if counted < SETTLED and length > 0:
+            if counted < UNIT_FIT_ROWS and length > 0:
                 counted, log_length = counted + 1.0, new_log_length
         # clean up for the next row
         for p in range(n):
-            here.marks[here.there[p]] = 0
-            for at in range(here.there[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):
+            here.marks[here.groups_present[p]] = 0
+            for at in range(here.groups_present[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):
                 store(sums.by_group, at, zero)
                 store(sums.own, at, zero)
     if examples != before:

@@ -11,9 +11,9 @@ from bayou.core import threads
 from bayou.core.arrays import read_only
 from bayou.core.batch import Batch
 from bayou.core.model_file import nonzero_rows
-from bayou.learners.bank.lanes import NATURAL, OTHER, PRIOR, STAYS, LaneState
-from bayou.learners.bank.priors import FOLD, LEAST_FADE, fill_held, fold
-from bayou.learners.bank.row_scaling import mark_again
+from bayou.learners.bank.lanes import HAS_LEARNED_PRIOR, PRIOR_PRECISION, STREAM_NON_UNIT_ROWS, TIME_DECAY, LaneState
+from bayou.learners.bank.priors import FADE_REBASE_THRESHOLD, MIN_FADE, fill_prior_precisions, rebase_fade
+from bayou.learners.bank.row_scaling import rebuild_tracked
 
 # A table of more bytes is processed by threads, in N_PARTS parts.
 THREADED_BYTES, N_PARTS = 4 << 20, 2
@@ -39,15 +39,20 @@ class GroupPriors:
     def refresh(self) -> None:
         """Recompute the table of prior precisions from settings and learned priors."""
         lanes = self._lanes
-        fill_held(lanes.held, lanes.settings[PRIOR], lanes.priors, np.flatnonzero(lanes.settings[NATURAL]))
+        fill_prior_precisions(
+            lanes.prior_precisions,
+            lanes.settings[PRIOR_PRECISION],
+            lanes.priors,
+            np.flatnonzero(lanes.settings[HAS_LEARNED_PRIOR]),
+        )
 
     def restore(self) -> None:
         """Recompute the state that files do not store, after the arrays were loaded."""
         lanes = self._lanes
         self.has_groups = bool(lanes.groups.any())
-        np.clip(lanes.fade[0], LEAST_FADE, 1.0, out=lanes.fade[0])
-        if lanes.stream[OTHER]:
-            mark_again(lanes.marks, lanes.squares)
+        np.clip(lanes.fade[0], MIN_FADE, 1.0, out=lanes.fade[0])
+        if lanes.stream[STREAM_NON_UNIT_ROWS]:
+            rebuild_tracked(lanes.tracked, lanes.squares)
 
     def of_batch(self, batch: Batch, learns: bool = False) -> np.ndarray:
         """Return the group of each non-zero, from the batch or else from the table; an empty array without groups.
@@ -62,21 +67,23 @@ class GroupPriors:
     def rebase_fade(self) -> None:
         """Fold factors that have become small into the tables; this is bound by memory, so large tables use threads."""
         state, (fade, folds) = self._lanes.state, self._lanes.fade
-        while (fade < FOLD).any():
+        while (fade < FADE_REBASE_THRESHOLD).any():
             parts = [part.reshape(-1) for part in np.array_split(state, N_PARTS)]
-            threads.all_done([partial(fold, part, fade) for part in parts], apart=state.nbytes > THREADED_BYTES)
-            folds += fade < FOLD
-            fade /= np.where(fade < FOLD, FOLD, 1.0)
+            threads.run_all(
+                [partial(rebase_fade, part, fade) for part in parts], parallel=state.nbytes > THREADED_BYTES
+            )
+            folds += fade < FADE_REBASE_THRESHOLD
+            fade /= np.where(fade < FADE_REBASE_THRESHOLD, FADE_REBASE_THRESHOLD, 1.0)
 
     def will_rebase(self, examples: int) -> bool:
         """Return whether `rebase_fade` will change the tables after this many more examples."""
-        return bool((self._lanes.fade[0] * self._lanes.settings[STAYS] ** examples < FOLD).any())
+        return bool((self._lanes.fade[0] * self._lanes.settings[TIME_DECAY] ** examples < FADE_REBASE_THRESHOLD).any())
 
     def learned(self) -> list[LearnedPrior]:
         """Return the prior of each group seen, from the first lane that learns priors; empty if no lane does."""
-        lanes, learned = self._lanes, np.flatnonzero(self._lanes.settings[NATURAL])
+        lanes, learned = self._lanes, np.flatnonzero(self._lanes.settings[HAS_LEARNED_PRIOR])
         if not len(learned):
             return []
-        met = np.bincount(lanes.groups[nonzero_rows(lanes.state)], minlength=len(lanes.held))
-        sds = lanes.factors()[learned[0]] / np.sqrt(lanes.held[:, learned[0]].astype(np.float64))
+        met = np.bincount(lanes.groups[nonzero_rows(lanes.state)], minlength=len(lanes.prior_precisions))
+        sds = lanes.factors()[learned[0]] / np.sqrt(lanes.prior_precisions[:, learned[0]].astype(np.float64))
         return [LearnedPrior(group, float(sds[group]), int(met[group])) for group in np.flatnonzero(met).tolist()]

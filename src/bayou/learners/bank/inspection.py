@@ -9,7 +9,7 @@ import numpy as np
 
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.lanes import WEIGHT, LaneState
+from bayou.learners.bank.lanes import STREAM_WEIGHT, LaneState
 from bayou.learners.bank.pairs import PairLane
 from bayou.learners.bank.presets import Lane
 
@@ -39,7 +39,12 @@ def outputs_of(
 ) -> list[OutputInfo]:
     """Return an `OutputInfo` for each output, given its lane and kp in `chosen`."""
     scales = np.exp(np.append(lanes.scale[0], 0.0))[np.minimum(combination.lane_of, lanes.width)]
-    columns = [combination.shares, _stacking(combination), _mean_losses(lanes, combination), combination.kept]
+    columns = [
+        combination.shares,
+        _mean_coefficients(combination),
+        _mean_losses(lanes, combination),
+        combination.is_kept,
+    ]
     numbers = zip(*(column[combination.slots].tolist() for column in columns), scales.tolist(), strict=True)
     return [
         OutputInfo(lane, temper, weight, stacking, loss if kept else math.nan, scale, kept > 0)
@@ -47,7 +52,7 @@ def outputs_of(
     ]
 
 
-def levels_of(lanes: LaneState, combination: Combination) -> dict[str, dict[str, float]]:
+def stages_of(lanes: LaneState, combination: Combination) -> dict[str, dict[str, float]]:
     """Return mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
     losses, shares = _mean_losses(lanes, combination)[-LANES:], [1.0, *combination.final_shares]
     return {
@@ -57,12 +62,12 @@ def levels_of(lanes: LaneState, combination: Combination) -> dict[str, dict[str,
 
 
 def _mean_losses(lanes: LaneState, combination: Combination) -> np.ndarray:
-    weight = lanes.stream[WEIGHT]
+    weight = lanes.stream[STREAM_WEIGHT]
     losses = combination.summed_losses()
     return losses / weight if weight else np.full(losses.size, math.log(2.0))
 
 
-def _stacking(combination: Combination) -> np.ndarray:
+def _mean_coefficients(combination: Combination) -> np.ndarray:
     """Return the stackers' coefficients of the outputs, averaged by the stackers' shares."""
     shares, means = combination.final_shares[1:], combination.stacker_mean
     return shares @ means / shares.sum() if shares.size else np.zeros(means.shape[1])

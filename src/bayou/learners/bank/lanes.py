@@ -18,33 +18,33 @@ from bayou.kernels.gather import prefetch
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import power_below
-from bayou.kernels.vector import LANES, fill, like, load, sqrt, store, where_above
+from bayou.kernels.vector import LANES, broadcast, cast_like, load, sqrt, store, where_above
 from bayou.learners.bank.priors import (
     EVERY,
     GROUPS,
-    HELD,
-    LEAST,
+    MIN_PRIOR_PRECISION,
+    PRIOR_PRECISION_P,
     fade_lanes,
-    fresh_sums,
-    groups_met,
-    keep_fresh,
-    note_groups,
-    renew_priors,
+    n_groups_seen,
+    new_pending_sums,
+    store_groups,
+    store_pending_sums,
+    update_priors,
 )
 from bayou.learners.bank.row_scaling import (
     AHEAD,
-    SETTLED,
+    UNIT_FIT_ROWS,
     CountEstimate,
-    count_marked,
-    count_row,
-    is_marked,
+    count_tracked,
+    is_tracked,
     new_row,
     row_log_length,
+    row_offsets,
     row_phases,
-    row_places,
     row_squares,
     scaled_row,
-    unit_of,
+    store_squares,
+    stream_scale,
 )
 from bayou.learners.bank.updates import (
     FARTHEST_32,
@@ -54,7 +54,7 @@ from bayou.learners.bank.updates import (
     SCALE_FARTHEST,
     SCALE_PRECISION,
     evidence,
-    heavy_evidence,
+    evidence_heavy_weight,
     intercept_step,
     scale_step,
     weight_step,
@@ -62,26 +62,39 @@ from bayou.learners.bank.updates import (
 
 # Rows of the table of settings.
 #   PRIOR       the part of a prior's precision that does not depend on the feature; initial value of learned priors
-#   PER_SQUARE  prior precision per mean square of the feature, of normalized lanes
+#   PRECISION_PER_SQUARE  prior precision per mean square of the feature, of normalized lanes
 #   SPREAD      C8 ku
 #   KEEP        1 / (1 + memory): fraction of a precision that is kept at each use
 #   RATE        of AdaGrad; 0 for a Gaussian lane
 #   SCALED      1 where a scale is learned
-#   NORMALISED  1 where the prior variance is v0/q
+#   IS_NORMALIZED  1 where the prior variance is v0/q
 #   LIVE        0 once no output of the lane is left, and for lanes that only fill a vector
 #   BIAS_PRIOR  prior precision of the intercept
 #   PRECISION   1 / v0
-#   NATURAL     1 where the prior of each group is learned: the state then has precision times mean
+#   HAS_LEARNED_PRIOR     1 where the prior of each group is learned: the state then has precision times mean
 #   STAYS       1 - fading
-PRIOR, PER_SQUARE, SPREAD, KEEP, RATE, SCALED, NORMALISED, LIVE, BIAS_PRIOR, PRECISION, NATURAL, STAYS = range(12)
+(
+    PRIOR_PRECISION,
+    PRECISION_PER_SQUARE,
+    UPDATE_DAMPING,
+    USE_DECAY,
+    ADAGRAD_RATE,
+    HAS_LEARNED_SCALE,
+    IS_NORMALIZED,
+    IS_ACTIVE,
+    INTERCEPT_PRECISION,
+    INITIAL_PRECISION,
+    HAS_LEARNED_PRIOR,
+    TIME_DECAY,
+) = range(12)
 # Counters of the stream.
 #   ROWS        rows measured
-#   LOG_LENGTH  their mean log length
+#   STREAM_MEAN_LOG_LENGTH  their mean log length
 #   OTHER       rows with a value other than 1 or -1
 #   WEIGHT      sum of weights
-ROWS, LOG_LENGTH, OTHER, WEIGHT = range(4)
+STREAM_ROWS, STREAM_MEAN_LOG_LENGTH, STREAM_NON_UNIT_ROWS, STREAM_WEIGHT = range(4)
 # Rows with other values are few as long as they are less than one in FEW.
-FEW = 32.0
+NON_UNIT_ROW_RATIO = 32.0
 
 
 class LaneState(NamedTuple):
@@ -89,7 +102,7 @@ class LaneState(NamedTuple):
 
     settings: np.ndarray  # PRIOR to STAYS, a column for each lane
     has_intercept: bool
-    widest: float  # the largest variance that a weight can have, at least 1
+    max_prior_variance: float  # the largest variance that a weight can have, at least 1
     # For each feature: eight means, eight gained precisions; a second such block for lanes 8 to 15, and so on. Zero
     # bytes mean the prior. A lane that learns its prior has precision times mean in place of the mean; the gains of a
     # lane that fades are the values here times `fade`.
@@ -97,16 +110,20 @@ class LaneState(NamedTuple):
     # Mean square and uses of a feature. While few rows have a value other than 1 or -1 (`FEW`), as when a hash merges
     # two indicators, they are counted from the feature's own first such value on; zeros before mean a mean square of 1.
     squares: np.ndarray
-    marks: np.ndarray  # a bit for each feature: whether its squares are counted; derived from them (`mark_again`)
+    tracked: (
+        np.ndarray
+    )  # a bit for each feature: whether its squares are counted; derived from them (`rebuild_tracked`)
     stream: np.ndarray  # ROWS to WEIGHT
     intercept: np.ndarray  # means; gained precisions
     scale: np.ndarray  # likewise, of l
     fade: np.ndarray  # factor of each lane; how often it was folded into the stored gains
     groups: np.ndarray  # of each feature seen
     priors: np.ndarray  # of each lane that learns them: SQUARES, KNOWN, HELD of each group
-    fresh: np.ndarray  # of each such lane and group: sums not yet in SQUARES, and in KNOWN (without its factor HELD)
-    held: np.ndarray  # prior precisions that do not depend on the feature, of each group in each lane
-    renews: bool = True  # whether priors are recomputed as rows are learned
+    pending_sums: (
+        np.ndarray
+    )  # of each such lane and group: sums not yet in SQUARES, and in KNOWN (without its factor HELD)
+    prior_precisions: np.ndarray  # prior precisions that do not depend on the feature, of each group in each lane
+    should_renew_priors: bool = True  # whether priors are recomputed as rows are learned
 
     @property
     def width(self) -> int:
@@ -114,30 +131,34 @@ class LaneState(NamedTuple):
 
     def factors(self) -> np.ndarray:
         """Return the factor of values in each lane: its scale, times the unit of the stream unless it is normalized."""
-        unit = unit_of(self.stream[LOG_LENGTH]) if self.stream[ROWS] else 1.0
-        return np.exp(self.scale[0]) * np.where(self.settings[NORMALISED] > 0, 1.0, unit)
+        unit = stream_scale(self.stream[STREAM_MEAN_LOG_LENGTH]) if self.stream[STREAM_ROWS] else 1.0
+        return np.exp(self.scale[0]) * np.where(self.settings[IS_NORMALIZED] > 0, 1.0, unit)
 
 
 def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype: str) -> LaneState:
     """Return the state at the prior."""
-    width, learned = settings.shape[1], np.count_nonzero(settings[NATURAL])
-    least = np.where(settings[NATURAL] > 0, LEAST, settings[PRECISION])
-    widest = np.where(settings[SCALED] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / least
+    width, learned = settings.shape[1], np.count_nonzero(settings[HAS_LEARNED_PRIOR])
+    min_precision_gain = np.where(settings[HAS_LEARNED_PRIOR] > 0, MIN_PRIOR_PRECISION, settings[INITIAL_PRECISION])
+    max_prior_variance = (
+        np.where(settings[HAS_LEARNED_SCALE] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / min_precision_gain
+    )
     return LaneState(
         settings=settings,
         has_intercept=has_intercept,
-        widest=max(1.0, float(widest.max()), float((1.0 / settings[BIAS_PRIOR]).max())),
+        max_prior_variance=max(
+            1.0, float(max_prior_variance.max()), float((1.0 / settings[INTERCEPT_PRECISION]).max())
+        ),
         state=aligned_zeros(n_features, 2 * width, dtype),
         squares=aligned_zeros(n_features, 2, dtype),
-        marks=aligned_zeros(n_features // 8 + 1, 1, "uint8").reshape(-1),
+        tracked=aligned_zeros(n_features // 8 + 1, 1, "uint8").reshape(-1),
         stream=np.zeros(4),
         intercept=np.zeros((2, width)),
         scale=np.zeros((2, width)),
         fade=np.stack([np.ones(width), np.zeros(width)]),
         groups=aligned_zeros(n_features, 1, "uint8").reshape(-1),
-        priors=np.zeros((learned, HELD + 1, GROUPS)),
-        fresh=np.zeros((learned, GROUPS, 2), dtype),
-        held=aligned_zeros(GROUPS, width, dtype),
+        priors=np.zeros((learned, PRIOR_PRECISION_P + 1, GROUPS)),
+        pending_sums=np.zeros((learned, GROUPS, 2), dtype),
+        prior_precisions=aligned_zeros(GROUPS, width, dtype),
     )
 
 
@@ -145,34 +166,34 @@ class LaneConfig(NamedTuple):
     """Rows of the settings for the kernel: first in the type of the state, then in float64."""
 
     prior: np.ndarray
-    per_square: np.ndarray
+    precision_per_square: np.ndarray
     spread: np.ndarray
-    keep: np.ndarray
-    lose: np.ndarray  # 1 - keep
+    use_decay: np.ndarray
+    use_loss: np.ndarray  # 1 - keep
     rate: np.ndarray
     keep_64: np.ndarray
     scaled: np.ndarray
     normalised: np.ndarray
-    live: np.ndarray
+    is_active: np.ndarray
     bias_prior: np.ndarray
-    stays: np.ndarray
+    time_decay: np.ndarray
     natural: np.ndarray  # in the type of the state: whether it keeps precision times mean
 
 
 class LaneScratch(NamedTuple):
     """Scratch for the lanes, of one row."""
 
-    m: np.ndarray  # the score's mean
-    s: np.ndarray  # and variance
-    own: np.ndarray  # M, the part of m that the learned scale multiplies
+    score_mean: np.ndarray  # the score's mean
+    score_variance: np.ndarray  # and variance
+    scaled_mean: np.ndarray  # M, the part of m that the learned scale multiplies
     v_bias: np.ndarray
     v_scale: np.ndarray
     factors: np.ndarray
     slopes: np.ndarray
     curvatures: np.ndarray
     fade: np.ndarray
-    unfade: np.ndarray
-    least: np.ndarray  # smallest gained precision of the row's features
+    inverse_fade: np.ndarray
+    min_precision_gain: np.ndarray  # smallest gained precision of the row's features
 
 
 @inlined
@@ -180,13 +201,13 @@ def _make_factors(each, tables, scale_log, unit):
     """Fill the factors of the row's values: the scale of the lane; normalized lanes undo the unit of the stream."""
     for at in range(0, scale_log.size, LANES):
         factor = exp2(load(scale_log, at) * LOG2E)
-        factor = where_above(load(tables.normalised, at), 0.0, factor / unit, factor) * load(tables.live, at)
-        store(each.factors, at, like(factor, load(each.factors, at)))
+        factor = where_above(load(tables.normalised, at), 0.0, factor / unit, factor) * load(tables.is_active, at)
+        store(each.factors, at, cast_like(factor, load(each.factors, at)))
 
 
 @inlined
-def _score_row(same, counts, lanes, state, held, row, length, each, tables, most, farthest, indices, ahead):
-    """Compute mean and variance of a row's score in every lane; leave variances in `vs`.
+def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, tables, most, farthest, indices, ahead):
+    """Compute mean and variance of a row's score in every lane; leave variances in `variances`.
 
     Means are left in `means` if `counts`. `same`: all values are equal. The lanes of as many non-zeros from `ahead` on
     are prefetched.
@@ -194,22 +215,25 @@ def _score_row(same, counts, lanes, state, held, row, length, each, tables, most
     Where a prior has moved, precision times mean stays, as what the examples contributed does not depend on the prior.
     Elsewhere the mean is unchanged, bit for bit.
     """
-    width = each.m.size
+    width = each.score_mean.size
     bias_mean, bias_gain, scale_gain = lanes.intercept[0], lanes.intercept[1], lanes.scale[1]
-    zero = fill(load(each.m, 0), 0.0)
+    zero = broadcast(load(each.score_mean, 0), 0.0)
     one = zero + 1.0
     for at in range(0, width, LANES):
-        factor, moving = load(each.factors, at), load(tables.per_square, at)
+        factor, moving = load(each.factors, at), load(tables.precision_per_square, at)
         fade, natural = load(each.fade, at), load(tables.natural, at)
         sum_m = sum_s = zero
-        x, least = factor * row.xs[0], one
+        x, min_precision_gain = factor * row.scaled_values[0], one
         for k in range(np.uint64(length)):
-            place = row.places[k] + 2 * at
+            place = row.offsets[k] + 2 * at
             prefetch(state, np.int64(indices[np.uint64(ahead) + k]) * (2 * width) + 2 * at)
             if not same:
-                x = factor * row.xs[k]
+                x = factor * row.scaled_values[k]
             mean, gained = load(state, place), load(state, place + LANES)
-            precision, least = load(held, row.held[k] + at) + fade * gained, min(least, gained)
+            precision, min_precision_gain = (
+                load(prior_precisions, row.prior_offsets[k] + at) + fade * gained,
+                min(min_precision_gain, gained),
+            )
             if counts:
                 before = precision + moving * row.squares_before[k]
                 v = 1.0 / (precision + moving * row.mean_squares[k])
@@ -221,128 +245,146 @@ def _score_row(same, counts, lanes, state, held, row, length, each, tables, most
                 v = 1.0 / (precision + moving)
                 sum_m = sum_m + where_above(natural, 0.0, x * v, x) * mean
             sum_s = sum_s + x * (x * v)
-            store(row.vs, np.int64(k) * width + at, v)
-        live = like(load(tables.live, at), zero) * np.float32(lanes.has_intercept)
-        v_b = live / like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
-        v_l = like(load(tables.scaled, at), zero) / like(load(scale_gain, at) + SCALE_PRECISION, zero)
+            store(row.variances, np.int64(k) * width + at, v)
+        is_active = cast_like(load(tables.is_active, at), zero) * np.float32(lanes.has_intercept)
+        v_b = is_active / cast_like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
+        v_l = cast_like(load(tables.scaled, at), zero) / cast_like(load(scale_gain, at) + SCALE_PRECISION, zero)
         sum_m = max(min(sum_m, farthest), -farthest)
         sum_s = where_above(load(tables.rate, at), 0.0, zero, sum_s + v_b)
-        store(each.own, at, sum_m)
-        store(each.least, at, least)
+        store(each.scaled_mean, at, sum_m)
+        store(each.min_precision_gain, at, min_precision_gain)
         store(each.v_bias, at, v_b)
         store(each.v_scale, at, v_l)
-        store(each.s, at, sum_s + sum_m * sum_m * v_l)
-        store(each.m, at, sum_m + live * like(load(bias_mean, at), zero))
+        store(each.score_variance, at, sum_s + sum_m * sum_m * v_l)
+        store(each.score_mean, at, sum_m + is_active * cast_like(load(bias_mean, at), zero))
 
 
 @inlined
-def _learn_label(each, tables, intercept, scale, has_intercept, any_rate, y, c):
+def _label_step(each, tables, intercept, scale, has_intercept, any_rate, y, c):
     """Compute the label's `slopes` and `curvatures` in every lane, and update scales and intercepts."""
     bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
-    dtype = each.m.dtype.type
-    zero = fill(load(each.m, 0), 0.0)
-    for at in range(0, each.m.size, LANES):
-        s = load(each.s, at)
-        g = 1.0 / (load(tables.spread, at) * s + 1.0)
+    dtype = each.score_mean.dtype.type
+    zero = broadcast(load(each.score_mean, 0), 0.0)
+    for at in range(0, each.score_mean.size, LANES):
+        score_variance = load(each.score_variance, at)
+        g = 1.0 / (load(tables.spread, at) * score_variance + 1.0)
         root = sqrt(g)
         if c <= 1.0:
-            slope, curvature = evidence(load(each.m, at) * root * (y * dtype(LOG2E)), dtype(c))
+            slope, curvature = evidence(load(each.score_mean, at) * root * (y * dtype(LOG2E)), dtype(c))
         else:  # AdaGrad's lanes have no variance: they get c times the slope
-            slope, curvature = heavy_evidence(load(each.m, at) * root * y, g * s, c)
+            slope, curvature = evidence_heavy_weight(load(each.score_mean, at) * root * y, g * score_variance, c)
         step, fall = slope * root * y, curvature * g
         store(each.slopes, at, step)
         store(each.curvatures, at, fall)
 
         log, gained = load(scale_log, at), load(scale_gain, at)
-        learns = like(load(tables.scaled, at), zero)
-        log, gained = scale_step(log, gained, learns, load(each.own, at), load(each.v_scale, at), step, fall)
+        learns = cast_like(load(tables.scaled, at), zero)
+        log, gained = scale_step(log, gained, learns, load(each.scaled_mean, at), load(each.v_scale, at), step, fall)
         store(scale_log, at, log)
         store(scale_gain, at, gained)
 
-        live, stay, pace = load(tables.live, at) * has_intercept, load(tables.keep_64, at), load(tables.rate, at)
+        is_active, stay, pace = (
+            load(tables.is_active, at) * has_intercept,
+            load(tables.keep_64, at),
+            load(tables.rate, at),
+        )
         mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(each.v_bias, at)
-        held = load(tables.bias_prior, at)
-        mean, gained = intercept_step(mean, gained, held, stay, live, v, pace, any_rate, step, fall)
+        prior_precisions = load(tables.bias_prior, at)
+        mean, gained = intercept_step(mean, gained, prior_precisions, stay, is_active, v, pace, any_rate, step, fall)
         store(bias_mean, at, mean)
         store(bias_gain, at, gained)
 
 
 @inlined
 def _learn_row(
-    same, counts, state, fresh, row, length, each, tables, any_rate, any_natural, most, squares, marks, indices, ahead
+    same,
+    counts,
+    state,
+    pending_sums,
+    row,
+    length,
+    each,
+    tables,
+    any_rate,
+    any_natural,
+    most,
+    squares,
+    tracked,
+    indices,
+    ahead,
 ):
     """Update the weights of a row's features in every lane; add to `fresh` the sums of lanes that learn their priors.
 
     If `counts`, the squares of as many non-zeros from `ahead` on are prefetched: there is most time for it here.
     """
-    width = each.m.size
-    zero, one = fill(load(each.m, 0), 0.0), fill(load(each.m, 0), 1.0)
+    width = each.score_mean.size
+    zero, one = broadcast(load(each.score_mean, 0), 0.0), broadcast(load(each.score_mean, 0), 1.0)
     for at in range(0, width, LANES):
         factor, step, fall = load(each.factors, at), load(each.slopes, at), load(each.curvatures, at)
-        stay, lose, pace = load(tables.keep, at), load(tables.lose, at), load(tables.rate, at)
-        fixed, moving, natural = load(tables.prior, at), load(tables.per_square, at), load(tables.natural, at)
-        unfade = load(each.unfade, at)
-        limit = min(unfade * most, FARTHEST_32 if state.itemsize == 4 else FARTHEST_64)
-        lost = (fixed + moving) * lose
-        x = factor * row.xs[0]
-        sums, squared, known = 2 * (row.held[0] + at), zero, zero
+        stay, use_loss, pace = load(tables.use_decay, at), load(tables.use_loss, at), load(tables.rate, at)
+        fixed, moving, natural = load(tables.prior, at), load(tables.precision_per_square, at), load(tables.natural, at)
+        inverse_fade = load(each.inverse_fade, at)
+        limit = min(inverse_fade * most, FARTHEST_32 if state.itemsize == 4 else FARTHEST_64)
+        lost = (fixed + moving) * use_loss
+        x = factor * row.scaled_values[0]
+        sums, squared, known = 2 * (row.prior_offsets[0] + at), zero, zero
         if any_natural:
-            squared, known = load(fresh, sums), load(fresh, sums + LANES)
+            squared, known = load(pending_sums, sums), load(pending_sums, sums + LANES)
         for k in range(np.uint64(length)):
-            place, there = row.places[k] + 2 * at, np.int64(k) * width + at
-            phase = row.phases[k]
-            kept, gained, v = load(state, place), load(state, place + LANES), load(row.vs, there)
+            place, there = row.offsets[k] + 2 * at, np.int64(k) * width + at
+            phase = row.dither_phases[k]
+            kept, gained, v = load(state, place), load(state, place + LANES), load(row.variances, there)
             mean = load(row.means, there) if counts else kept * where_above(natural, 0.0, v, one)
             if not same:
-                x = factor * row.xs[k]
+                x = factor * row.scaled_values[k]
             xv = x * v
             shift, more, share = weight_step(gained, x, xv, pace, any_rate, step, fall)
             if counts:
-                if is_marked(marks, np.int64(indices[np.uint64(ahead) + k])):
+                if is_tracked(tracked, np.int64(indices[np.uint64(ahead) + k])):
                     prefetch(squares, 2 * np.int64(indices[np.uint64(ahead) + k]))
-                lost = (fixed + moving * row.mean_squares[k]) * lose
+                lost = (fixed + moving * row.mean_squares[k]) * use_loss
                 kept = where_above(natural, 0.0, kept, mean)
             if any_natural:
-                if 2 * (row.held[k] + at) != sums:  # not the group of the previous feature
-                    store(fresh, sums, squared)
-                    store(fresh, sums + LANES, known)
-                    sums = 2 * (row.held[k] + at)
-                    squared, known = load(fresh, sums), load(fresh, sums + LANES)
+                if 2 * (row.prior_offsets[k] + at) != sums:  # not the group of the previous feature
+                    store(pending_sums, sums, squared)
+                    store(pending_sums, sums + LANES, known)
+                    sums = 2 * (row.prior_offsets[k] + at)
+                    squared, known = load(pending_sums, sums), load(pending_sums, sums + LANES)
                 squared, known = squared + shift * (mean * 2.0 + shift), known + (v - v * share)
                 # Select one of the two products, so that the compiler cannot choose which of them fuses with the sum.
                 told = where_above(natural, 0.0, more, zero)
                 shift = (mean + shift) * told + where_above(natural, 0.0, x * step, shift)
-            grown = gained + (more * unfade + phase * power_below(gained))
+            grown = gained + (more * inverse_fade + phase * power_below(gained))
             grown = min(max(grown * stay - lost, 0.0), limit)
             store(state, place, kept + (shift + phase * power_below(kept)))
             store(state, place + LANES, grown)
         if any_natural:
-            store(fresh, sums, squared)
-            store(fresh, sums + LANES, known)
+            store(pending_sums, sums, squared)
+            store(pending_sums, sums + LANES, known)
 
 
 @kernel
-def numbers_of(marks):
+def marked_lanes(tracked):
     """Return the indices of the lanes whose mark is above 0."""
-    numbers, n = zeros(marks.size, np.int64), 0
-    for lane in range(marks.size):
-        if marks[lane] > 0.0:
+    numbers, n = zeros(tracked.size, np.int64), 0
+    for lane in range(tracked.size):
+        if tracked[lane] > 0.0:
             numbers[n] = lane
             n += 1
     return numbers[:n]
 
 
 @inlined
-def _make_fades(each, fade):
+def _fade_factors(each, fade):
     """Fill the factors of gained precisions, and their inverses."""
     for at in range(0, fade.size, LANES):
         part = load(fade, at)
-        store(each.fade, at, like(part, load(each.fade, at)))
-        store(each.unfade, at, like(1.0 / part, load(each.fade, at)))
+        store(each.fade, at, cast_like(part, load(each.fade, at)))
+        store(each.inverse_fade, at, cast_like(1.0 / part, load(each.fade, at)))
 
 
 @kernel(forceinline=True)
-def _uses_known(lanes, state, normalised, dtype):
+def _count_estimate(lanes, state, normalised, dtype):
     """Return the estimate of uses for features that are not counted; it is 0 if no lane is normalized."""
     if normalised.size == 0:
         return CountEstimate(state, 0, 0, dtype(0))
@@ -375,21 +417,38 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     width = settings.shape[1]
     wide = said.shape[2]
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
-    reach = math.sqrt(most / lanes.widest)
+    reach = math.sqrt(most / lanes.max_prior_variance)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
 
     # Slice the tables once: in a loop, slicing a row costs more than the work on it.
     typed = settings.astype(state.dtype)
     tables = LaneConfig(
-        *(typed[PRIOR], typed[PER_SQUARE], typed[SPREAD], typed[KEEP], dtype(1) - typed[KEEP], typed[RATE]),
-        *(settings[KEEP], settings[SCALED], settings[NORMALISED], settings[LIVE], settings[BIAS_PRIOR]),
-        *(settings[STAYS], typed[NATURAL]),
+        *(
+            typed[PRIOR_PRECISION],
+            typed[PRECISION_PER_SQUARE],
+            typed[UPDATE_DAMPING],
+            typed[USE_DECAY],
+            dtype(1) - typed[USE_DECAY],
+            typed[ADAGRAD_RATE],
+        ),
+        *(
+            settings[USE_DECAY],
+            settings[HAS_LEARNED_SCALE],
+            settings[IS_NORMALIZED],
+            settings[IS_ACTIVE],
+            settings[INTERCEPT_PRECISION],
+        ),
+        *(settings[TIME_DECAY], typed[HAS_LEARNED_PRIOR]),
     )
-    any_natural, any_fading, grouped = lanes.priors.shape[0] > 0, np.any(tables.stays < 1.0), groups.size > 0
-    held, learned, fade = lanes.held.reshape(-1), numbers_of(settings[NATURAL]), lanes.fade[0]
-    marks, normalised = lanes.marks, numbers_of(settings[NORMALISED])
-    n_groups = groups_met(lanes.fresh, lanes.priors, groups, indptr[row], indptr[last]) if any_natural else 0
-    fresh = fresh_sums(lanes.fresh, learned, width, n_groups)
+    any_natural, any_fading, grouped = lanes.priors.shape[0] > 0, np.any(tables.time_decay < 1.0), groups.size > 0
+    prior_precisions, learned, fade = (
+        lanes.prior_precisions.reshape(-1),
+        marked_lanes(settings[HAS_LEARNED_PRIOR]),
+        lanes.fade[0],
+    )
+    tracked, normalised = lanes.tracked, marked_lanes(settings[IS_NORMALIZED])
+    n_groups = n_groups_seen(lanes.pending_sums, lanes.priors, groups, indptr[row], indptr[last]) if any_natural else 0
+    pending_sums = new_pending_sums(lanes.pending_sums, learned, width, n_groups)
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
     here = new_row(longest + LANES, width, state)
     scratch = zeros((11, width), state.dtype)
@@ -397,10 +456,10 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         *(scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]),
         *(scratch[6], scratch[7], scratch[8], scratch[9], scratch[10]),
     )
-    _make_fades(each, fade)
+    _fade_factors(each, fade)
 
-    counted, log_length = stream[ROWS], stream[LOG_LENGTH]
-    unit = unit_of(log_length) if counted > 0.0 else 1.0
+    counted, log_length = stream[STREAM_ROWS], stream[STREAM_MEAN_LOG_LENGTH]
+    unit = stream_scale(log_length) if counted > 0.0 else 1.0
     filled = dtype(-1)
     stale = True  # factors must be recomputed
     end = indptr[indptr.size - 1]
@@ -411,36 +470,48 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
 
         # the row in units of the stream
         new_log_length = log_length
-        if counted < SETTLED and length > 0:
+        if counted < UNIT_FIT_ROWS and length > 0:
             new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
-            row_unit = unit_of(new_log_length)
+            row_unit = stream_scale(new_log_length)
             stale |= row_unit != unit
             unit = row_unit
         if stale:
             _make_factors(each, tables, lanes.scale[0], unit)
             stale = False
-        marked = count_marked(marks, indices, start, length) if stream[OTHER] > 0.0 else 0
+        marked = count_tracked(tracked, indices, start, length) if stream[STREAM_NON_UNIT_ROWS] > 0.0 else 0
         counts, all_marked, same, other = marked > 0, marked == length, ones, False
         if not ones:
             bound = dtype(reach / math.sqrt(1.0 + length))
-            other, same = scaled_row(here.xs, values, start, length, dtype(unit), bound)
+            other, same = scaled_row(here.scaled_values, values, start, length, dtype(unit), bound)
         elif filled != dtype(unit):
             filled = dtype(unit)
-            here.xs[:] = filled
-        others = stream[OTHER] + other
-        every = others * FEW > examples + 1.0
-        counts |= other or (every and length > 0)
+            here.scaled_values[:] = filled
+        others = stream[STREAM_NON_UNIT_ROWS] + other
+        should_count_all = others * NON_UNIT_ROW_RATIO > examples + 1.0
+        counts |= other or (should_count_all and length > 0)
         ahead = start + AHEAD if start + AHEAD + length <= end else start
         if counts:
             # if the row is learned, `_learn_row` prefetches the squares
-            known = _uses_known(lanes, state, normalised, dtype)
+            known = _count_estimate(lanes, state, normalised, dtype)
             row_squares(
-                here, squares, marks, known, every, indices, values, start, length, all_marked, ahead, c == 0.0, most
+                here,
+                squares,
+                tracked,
+                known,
+                should_count_all,
+                indices,
+                values,
+                start,
+                length,
+                all_marked,
+                ahead,
+                c == 0.0,
+                most,
             )
 
         # predict. Indices are unsigned: Numba would check of every signed one whether it counts from the end.
-        row_places(here, indices, groups, start, length, width)
-        asked = lanes, state, held, here, length, each, tables, most, farthest, indices, ahead
+        row_offsets(here, indices, groups, start, length, width)
+        asked = lanes, state, prior_precisions, here, length, each, tables, most, farthest, indices, ahead
         if counts:
             _score_row(False, True, *asked)
         elif same:
@@ -448,43 +519,59 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         else:
             _score_row(False, False, *asked)
         for at in range(0, width, LANES):
-            store(room_said, 2 * row * wide + at, load(each.m, at))
-            store(room_said, (2 * row + 1) * wide + at, load(each.s, at))
+            store(room_said, 2 * row * wide + at, load(each.score_mean, at))
+            store(room_said, (2 * row + 1) * wide + at, load(each.score_variance, at))
         row += 1
         if c == 0.0:
             continue
 
         # update from the label
         examples += 1
-        _learn_label(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(signs[row - 1]), c)
-        row_phases(here.phases, indices, start, length, examples)
-        if grouped and each.least[0] == 0:
-            note_groups(lanes.groups, state, here.places, indices, groups, start, length)
-        told = state, fresh, here, length, each, tables, any_rate, any_natural, most, squares, marks, indices, ahead
+        _label_step(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(signs[row - 1]), c)
+        row_phases(here.dither_phases, indices, start, length, examples)
+        if grouped and each.min_precision_gain[0] == 0:
+            store_groups(lanes.groups, state, here.offsets, indices, groups, start, length)
+        told = (
+            state,
+            pending_sums,
+            here,
+            length,
+            each,
+            tables,
+            any_rate,
+            any_natural,
+            most,
+            squares,
+            tracked,
+            indices,
+            ahead,
+        )
         if counts:
             _learn_row(False, True, *told)
         elif same:
             _learn_row(True, False, *told)
         else:
             _learn_row(False, False, *told)
-        if any_natural and lanes.renews and examples % EVERY == 0:
-            renew_priors(lanes.priors, fresh, learned, lanes.held, settings[PRECISION], n_groups)
+        if any_natural and lanes.should_renew_priors and examples % EVERY == 0:
+            update_priors(
+                lanes.priors, pending_sums, learned, lanes.prior_precisions, settings[INITIAL_PRECISION], n_groups
+            )
         if any_fading:
-            fade_lanes(fade, tables.stays)
-            _make_fades(each, fade)
+            fade_lanes(fade, tables.time_decay)
+            _fade_factors(each, fade)
 
         # counters
         if counts:
-            stream[OTHER] = others
-            count_row(here, squares, marks, indices, start, length, all_marked)
-        if counted < SETTLED and length > 0:
+            stream[STREAM_NON_UNIT_ROWS] = others
+            store_squares(here, squares, tracked, indices, start, length, all_marked)
+        if counted < UNIT_FIT_ROWS and length > 0:
             counted += 1.0
             log_length = new_log_length
-        stream[WEIGHT] += c
+        stream[STREAM_WEIGHT] += c
         stale |= any_scaled
         if examples == stop:
             break
-    stream[ROWS], stream[LOG_LENGTH] = counted, log_length
-    if lanes.renews:
-        keep_fresh(lanes.fresh, fresh, learned, n_groups)
+    stream[STREAM_ROWS], stream[STREAM_MEAN_LOG_LENGTH] = counted, log_length
+    if lanes.should_renew_priors:
+        store_pending_sums(lanes.pending_sums, pending_sums, learned, n_groups)
     return row, examples

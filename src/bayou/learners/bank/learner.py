@@ -23,7 +23,7 @@ c <= 1 multiply dm and dv; of a larger weight the first unit counts at z and the
 the score, t = g s [S(-z) + (c - 1) S(-z - t)].
 
 **The unit of the stream.** All lanes but the normalized ones read x in units in which a typical row (the geometric mean
-of |x| over the first SETTLED rows) has a length between SHORTEST and LONGEST; most streams do as they are.
+of |x| over the first SETTLED rows) has a length between MIN_ROW_NORM and LONGEST; most streams do as they are.
 
 **Combining**, in three levels. A lane has one output logit z_k, or two with different kp (`second`).
 
@@ -57,15 +57,15 @@ import numpy as np
 
 from bayou.core import threads
 from bayou.core.batch import Batch
-from bayou.core.checks import function, one_of, positive_number, whole_number, yes_or_no
+from bayou.core.checks import check_bool, check_callable, check_choice, check_int, check_positive
 from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
-from bayou.core.prediction import Reading
+from bayou.core.prediction import WeightView
 from bayou.core.sharding import ShardingLearner
-from bayou.learners.bank.combination import LOST, new_combination
+from bayou.learners.bank.combination import DELAYED_LOSS, new_combination
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.groups import GroupPriors, LearnedPrior
-from bayou.learners.bank.inspection import OutputInfo, levels_of, outputs_of
+from bayou.learners.bank.inspection import OutputInfo, outputs_of, stages_of
 from bayou.learners.bank.lanes import LaneState, new_lanes
 from bayou.learners.bank.linearization import intercept_of, lane_reading, log_odds_reading, weights_of
 from bayou.learners.bank.pair_explanations import PairWeights, pair_weights
@@ -74,10 +74,10 @@ from bayou.learners.bank.presets import (
     PRESETS,
     LaneParametersMixin,
     as_mappings,
-    most_careful,
     outputs_of_lanes,
-    own_lanes,
-    settings_of,
+    parse_lanes,
+    reference_lane,
+    settings_table,
 )
 from bayou.learners.bank.recombining import learn_lanes, recombine
 from bayou.learners.bank.running import BankRunner, LabelledRows, LaneRunner
@@ -116,7 +116,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     """
 
     name = "bank"
-    _per_feature: tuple[str, ...] = ("state", "squares", "groups")  # type: ignore[misc]
+    _per_feature_arrays: tuple[str, ...] = ("state", "squares", "groups")  # type: ignore[misc]
     _by_rows_at_hand = (
         *("later shares", "later final shares", "later stacker means", "later stacker covariances", "later losses"),
         *("later damping", "later kept", "tally", "delayed"),
@@ -137,9 +137,9 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         cross: Any = "columns",
         pair_bits: int = 22,
     ) -> None:
-        chosen = one_of("preset", preset, PRESETS) if lanes is None else own_lanes(lanes)
+        chosen = check_choice("preset", preset, PRESETS) if lanes is None else parse_lanes(lanes)
         if intercept_variance is not None:
-            intercept_variance = positive_number("intercept_variance", intercept_variance, high=1e15)
+            intercept_variance = check_positive("intercept_variance", intercept_variance, high=1e15)
         super().__init__(
             n_features=n_features,
             dtype=dtype,
@@ -147,42 +147,42 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             preset=preset,
             lanes=None if chosen == PRESETS.get(preset) else as_mappings(chosen),
             combine=combine,
-            narrowing=yes_or_no("narrowing", narrowing),
+            narrowing=check_bool("narrowing", narrowing),
             intercept_variance=intercept_variance,
             pairs=(pairs := checked_pairs(pairs)),
             cross=checked_cross(cross),
-            pair_bits=whole_number("pair_bits", pair_bits, 4, 30),
+            pair_bits=check_int("pair_bits", pair_bits, 4, 30),
         )
-        n_stackers = one_of("combine", combine, COMBINATIONS)
+        n_stackers = check_choice("combine", combine, COMBINATIONS)
         if narrowing and not n_stackers:
             raise BadInput('narrowing goes by the stackers\' evidence; it needs combine="stack".')
         self._chosen = chosen
         self._outputs = outputs = outputs_of_lanes(chosen)
-        settings = settings_of(chosen, intercept_variance)
+        settings = settings_table(chosen, intercept_variance)
         state = self._n_features, self._has_intercept, self._dtype
         lanes = new_lanes(settings, *state)
-        self._widest, self.wants_groups = lanes.widest, pairs is not None or len(lanes.priors) > 0
+        self._widest, self.wants_groups = lanes.max_prior_variance, pairs is not None or len(lanes.priors) > 0
         pair_lanes = None
         if pairs is not None:
             cross, pair_bits = self._parameters["cross"], self._parameters["pair_bits"]
             pair_lanes = PairLanes(pairs, cross, pair_bits, lanes.width, *state)
             outputs += pair_lanes.outputs
             if pair_lanes.factors is not None:
-                self._per_feature = (*type(self)._per_feature, "factors")
+                self._per_feature_arrays = (*type(self)._per_feature_arrays, "factors")
         self._said_by = dict(enumerate(chosen)) | dict(
             enumerate(() if pair_lanes is None else pair_lanes.lanes, start=lanes.width)
         )
         self._combination = new_combination(lanes, outputs, n_stackers)
         static = [output for output in outputs if not self._said_by[output[0]].memory]
         self._static = np.array([output in static or not static for output in outputs])
-        self._later = new_combination(lanes, static or outputs, min(n_stackers, 1))
+        self._later_combination = new_combination(lanes, static or outputs, min(n_stackers, 1))
         self._delayed = DelayedRows()
         self._use(lanes, pair_lanes)
 
     def _use(self, lanes: LaneState, pairs: PairLanes | None) -> None:
         """Use these lanes, and rebuild the parts that work on them."""
         self._lanes, self._pairs, self._groups = lanes, pairs, GroupPriors(lanes)
-        live, later, narrows = self._combination, self._later, self._parameters["narrowing"]
+        live, later, narrows = self._combination, self._later_combination, self._parameters["narrowing"]
         self._dropping = Dropping(live, later, self._static, lanes, self._groups, pairs, narrows)
         self._lane_runner = LaneRunner(lanes, self._groups, pairs)
         self._runner = BankRunner(self._lane_runner, live, later, self._delayed, self._dropping)
@@ -195,8 +195,10 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             "scale": lanes.scale,
             "delayed": self._delayed.progress,
         }
-        small |= {"fade": lanes.fade, "priors": lanes.priors, "fresh priors": lanes.fresh}
-        small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
+        small |= {"fade": lanes.fade, "priors": lanes.priors, "fresh priors": lanes.pending_sums}
+        small |= self._combination.arrays() | {
+            f"later {name}": a for name, a in self._later_combination.arrays().items()
+        }
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
         tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._delayed.tally}
@@ -213,7 +215,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
                 that are learned separately and whose combination is relearned in the end (`recombine`). There is no
                 prediction then: the result is NaN for every row.
         """
-        if yes_or_no("combine", combine):
+        if check_bool("combine", combine):
             return super().learn(batch)
         learn_lanes(self, batch)
         return np.full(len(batch), np.nan)
@@ -245,36 +247,38 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         >>> bank.recombine([Batch.from_rows([{0: 1.0}, {1: 1.0}] * 50, labels=[1, 0] * 50)]) < 0.1
         True
         """
-        function("on_told", on_told)
-        return recombine(self, batches, on_told, yes_or_no("learn", learn))
+        check_callable("on_told", on_told)
+        return recombine(self, batches, on_told, check_bool("learn", learn))
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        return self._run_ahead(batch, signs, weights, None)
+        return self._run_deferred(batch, signs, weights, None)
 
-    def _run_ahead(self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: threads.InTurn | None) -> Scores:
-        queue = None if behind is None else threads.Together(behind)
+    def _run_deferred(
+        self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: threads.SerialExecutor | None
+    ) -> Scores:
+        queue = None if behind is None else threads.WorkQueue(behind)
         rows, outputs = LabelledRows(batch, signs, weights), self._lane_runner.empty_outputs(len(batch))
         try:
             scores, delayed = self._runner.learn(rows, outputs, self._examples, queue)
             if delayed is not None:
-                run = signs, weights, scores.expected, delayed[LOST], self._examples
+                run = signs, weights, scores.expected, delayed[DELAYED_LOSS], self._examples
                 if queue is None:
                     self._runner.count_losses(*run)
                 else:
-                    queue.do(self._runner.count_losses, *run)
+                    queue.submit(self._runner.count_losses, *run)
         finally:
             if queue is not None:
-                queue.bring()
+                queue.flush()
         return scores
 
-    def _run_later(self, batch: Batch) -> Scores:
+    def _predict_later(self, batch: Batch) -> Scores:
         rows = LabelledRows.unlabelled(batch, self._dtype)
         return self._runner.predict(rows, self._frozen_combination, self._examples)
 
     @property
-    def looks_later(self) -> bool:
+    def supports_later(self) -> bool:
         """True if the combination for later rows has learned enough to be used, and has outputs left."""
-        return super().looks_later and bool(self._later.kept.any())
+        return super().supports_later and bool(self._later_combination.is_kept.any())
 
     def rewrites(self, examples: int) -> bool:
         return self._groups.will_rebase(examples)
@@ -293,7 +297,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     def sharding(self) -> BankSharding:
         return BankSharding(self)
 
-    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
         merge_banks(self, others, base)
 
     # --- looking inside -----------------------------------------------------------------------------------------
@@ -329,7 +333,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     def levels(self) -> dict[str, dict[str, float]]:
         """Mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
         with self._lock:
-            return levels_of(self._lanes, self._combination)
+            return stages_of(self._lanes, self._combination)
 
     def priors(self) -> list[LearnedPrior]:
         """Return the prior of each group seen, from the first lane that learns priors; empty if no lane does.
@@ -353,11 +357,11 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     def _intercept(self) -> tuple[float, float]:
         return intercept_of(self._lanes, self._frozen_combination, self._pairs)
 
-    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
         return log_odds_reading(self._lanes, self._frozen_combination, features, squares, self._pairs)
 
-    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
-        return lane_reading(self._lanes, most_careful(self._chosen), features, squares)
+    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
+        return lane_reading(self._lanes, reference_lane(self._chosen), features, squares)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         draw(self._lanes, self._combination, batch, batch.indices, seed, purpose, scores)

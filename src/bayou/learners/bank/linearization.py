@@ -17,18 +17,24 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.links import C8
-from bayou.core.prediction import Part, Reading, Weights
+from bayou.core.prediction import Weights, WeightView, WeightViewPart
 from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import SCORE, Combination
-from bayou.learners.bank.lanes import BIAS_PRIOR, NATURAL, PER_SQUARE, RATE, LaneState
+from bayou.learners.bank.lanes import (
+    ADAGRAD_RATE,
+    HAS_LEARNED_PRIOR,
+    INTERCEPT_PRECISION,
+    PRECISION_PER_SQUARE,
+    LaneState,
+)
 from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.ensembles.stackers import MAX_STACKED_LOGIT, output_coefficients
 
 # Number of lanes of pairs that have weights of single features.
-ALONE = 2
+N_ADDITIVE_PAIR_LANES = 2
 # A lane with less of the mixture than this changes no digit of a variance.
 NEGLIGIBLE = 1e-12
 
@@ -46,11 +52,11 @@ def linearised(lanes: LaneState, combination: Combination) -> LinearizedCombinat
     of, slots, damping = combination.lane_of, combination.slots, combination.damping
     width = max(lanes.width, int(of.max()) + 1)
     shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
-    each, offset = _outputs(combination)
+    each, offset = _output_coefficients(combination)
     each_share = np.bincount(of, shares, minlength=width)
     silent = np.zeros(width, bool)
-    silent[: lanes.width] = lanes.settings[RATE] > 0
-    silent[lanes.width + ALONE :] = True
+    silent[: lanes.width] = lanes.settings[ADAGRAD_RATE] > 0
+    silent[lanes.width + N_ADDITIVE_PAIR_LANES :] = True
     gaussian = np.where(silent, 0.0, each_share)
     if not gaussian.sum():
         gaussian = each_share
@@ -66,7 +72,7 @@ def in_log_odds(combination: Combination) -> Combination:
     return combination._replace(damping=damping)
 
 
-def _outputs(combination: Combination) -> tuple[np.ndarray, float]:
+def _output_coefficients(combination: Combination) -> tuple[np.ndarray, float]:
     """Return the coefficient of each output's logit, and the offset."""
     final_shares, means = combination.final_shares, combination.stacker_mean[:, : combination.slots.stop]
     offset = sum((share * mean[0] for share, mean in zip(final_shares[1:], means, strict=True)), 0.0)
@@ -106,9 +112,9 @@ def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np
     """
     with bank._lock:
         combination, rows = bank._frozen_combination, len(batch)
-        outputs = bank._lane_runner.predict(bank._typed(batch), bank._examples)
-        each, of = _outputs(combination)[0], combination.lane_of
-        spread = combination.output_spread[combination.slots].astype(np.float64)
+        outputs = bank._lane_runner.predict(bank._cast_batch(batch), bank._examples)
+        each, of = _output_coefficients(combination)[0], combination.lane_of
+        spread = combination.output_damping[combination.slots].astype(np.float64)
     found, said = np.zeros((2, rows, outputs.shape[2])), outputs.astype(np.float64)
     for output, lane in enumerate(of.tolist()):
         root = np.sqrt(1.0 + spread[output] * said[:, 1, lane])
@@ -124,8 +130,8 @@ def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np
 def mean_row_log_odds(bank: Any, known: MeanRowWeights) -> float:
     """Return the log-odds of the mean row, from the lanes' scores of it."""
     combination = bank._frozen_combination
-    each, offset = _outputs(combination)
-    spread, of = combination.output_spread[combination.slots].astype(np.float64), combination.lane_of
+    each, offset = _output_coefficients(combination)
+    spread, of = combination.output_damping[combination.slots].astype(np.float64), combination.lane_of
     return offset + float(each @ _cut(known.score_mean[of] / np.sqrt(1.0 + spread * known.score_variance[of])))
 
 
@@ -147,7 +153,9 @@ def intercept_of(lanes: LaneState, combination: Combination, pairs: PairLanes | 
 
 
 def _intercept_variances(lanes: LaneState) -> np.ndarray:
-    return np.where(lanes.settings[RATE] > 0, 0.0, 1.0 / (lanes.settings[BIAS_PRIOR] + lanes.intercept[1]))
+    return np.where(
+        lanes.settings[ADAGRAD_RATE] > 0, 0.0, 1.0 / (lanes.settings[INTERCEPT_PRECISION] + lanes.intercept[1])
+    )
 
 
 def _stacked_variance(combination: Combination) -> float:
@@ -158,22 +166,22 @@ def _stacked_variance(combination: Combination) -> float:
 
 def lane_weights(lanes: LaneState, lane: int, features: np.ndarray) -> Weights:
     """Return one lane's means and variances of some weights."""
-    return lane_part(lanes, lane, features).weights
+    return lane_component(lanes, lane, features).weights
 
 
-def lane_part(lanes: LaneState, lane: int, features: np.ndarray) -> Part:
+def lane_component(lanes: LaneState, lane: int, features: np.ndarray) -> WeightViewPart:
     """Return one lane alone."""
     return _lane_parts(lanes, features, {lane: 1.0})[lane]
 
 
-def _lane_parts(lanes: LaneState, features: np.ndarray, stretched: Mapping[int, float]) -> dict[int, Part]:
+def _lane_parts(lanes: LaneState, features: np.ndarray, stretched: Mapping[int, float]) -> dict[int, WeightViewPart]:
     """Return some lanes, each alone and multiplied by its factor in `stretched`."""
     which, stretch = np.array([*stretched], np.int64), np.array([*stretched.values()], np.float64)
     means, variances = np.empty((2, len(which), len(features)))
-    _each_weight(features, lanes, lanes.factors()[which] * stretch, which, means, variances)
+    _lane_weights(features, lanes, lanes.factors()[which] * stretch, which, means, variances)
     biases, unsure = lanes.intercept[0, which] * stretch, _intercept_variances(lanes)[which] * stretch**2
     told = zip(stretched, means, variances, biases.tolist(), unsure.tolist(), strict=True)
-    return {lane: Part(1.0, Weights(mean, variance), (bias, own)) for lane, mean, variance, bias, own in told}
+    return {lane: WeightViewPart(1.0, Weights(mean, variance), (bias, own)) for lane, mean, variance, bias, own in told}
 
 
 def _row_variances(lanes: LaneState, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
@@ -183,11 +191,11 @@ def _row_variances(lanes: LaneState, features: np.ndarray, squares: np.ndarray) 
     return found
 
 
-def lane_reading(lanes: LaneState, lane: int, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+def lane_reading(lanes: LaneState, lane: int, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
     """Return one lane alone, in units of the log-odds if the mean squares of all features are given."""
     root = 1.0 if squares is None else math.sqrt(1.0 + C8 * _row_variances(lanes, features, squares)[lane])
     part = _lane_parts(lanes, features, {lane: 1.0 / root})[lane]
-    return Reading(part.weights.mean, part.intercept[0], [part])
+    return WeightView(part.weights.mean, part.intercept[0], [part])
 
 
 def log_odds_reading(
@@ -196,7 +204,7 @@ def log_odds_reading(
     features: np.ndarray,
     squares: np.ndarray | None,
     pairs: PairLanes | None = None,
-) -> Reading:
+) -> WeightView:
     """Return the combination in units of the log-odds, sum C_k m_k / sqrt(1 + C8 kp s_k), and each lane alone.
 
     Given the mean squares of all features over the rows, s_k is that of the mean row in the lanes as they are now;
@@ -207,7 +215,7 @@ def log_odds_reading(
     if squares is not None:
         s = _row_variances(lanes, features, squares)
         own = np.flatnonzero(combination.lane_of < lanes.width)  # those of pairs stay as they are
-        spread = combination.output_spread[2 + own].astype(np.float64) * s[combination.lane_of[own]]
+        spread = combination.output_damping[2 + own].astype(np.float64) * s[combination.lane_of[own]]
         damping[2 + own] = np.sqrt(1.0 + spread) - 1.0
     _, mixing, stretched, _ = linearised(lanes, combination)
     stretch = {k: float(stretched[k]) for k in np.flatnonzero(mixing > NEGLIGIBLE).tolist()}
@@ -215,12 +223,12 @@ def log_odds_reading(
     for k, (_, weights, (bias, unsure)) in enumerate([] if pairs is None else pairs.parts(features), start=lanes.width):
         if by := stretch.get(k):
             weights = Weights(by * weights.mean, by**2 * np.asarray(weights.variance))
-            parts[k] = Part(1.0, weights, (by * bias, by**2 * unsure))
+            parts[k] = WeightViewPart(1.0, weights, (by * bias, by**2 * unsure))
     stacked = _stacked_variance(combination)  # further variance of the intercept
-    shown = [Part(float(mixing[k]), weights, (b, v + stacked)) for k, (_, weights, (b, v)) in parts.items()]
+    shown = [WeightViewPart(float(mixing[k]), weights, (b, v + stacked)) for k, (_, weights, (b, v)) in parts.items()]
     mean = weights_of(lanes, combination, features, pairs)[0].astype(np.float64)
     intercept = intercept_of(lanes, combination, pairs)[0] if lanes.has_intercept else 0.0
-    return Reading(mean, intercept, shown, "log_odds")
+    return WeightView(mean, intercept, shown, "log_odds")
 
 
 def weights_of(
@@ -251,14 +259,14 @@ def _known(lanes, i):
 def _weight(lanes, known, factor, i, k):
     """Return (mean, variance) of a feature's weight in lane k, multiplied by the factor of the lane."""
     settings, place = lanes.settings, k // LANES * 2 * LANES + k % LANES
-    prior = lanes.held[known[1], k] + settings[PER_SQUARE, k] * known[0]
+    prior = lanes.prior_precisions[known[1], k] + settings[PRECISION_PER_SQUARE, k] * known[0]
     v = 1.0 / (prior + lanes.fade[0, k] * lanes.state[i, place + LANES])
-    mean = factor * lanes.state[i, place] * (v if settings[NATURAL, k] > 0.0 else 1.0)
-    return mean, 0.0 if settings[RATE, k] > 0.0 else factor * factor * v
+    mean = factor * lanes.state[i, place] * (v if settings[HAS_LEARNED_PRIOR, k] > 0.0 else 1.0)
+    return mean, 0.0 if settings[ADAGRAD_RATE, k] > 0.0 else factor * factor * v
 
 
 @kernel
-def _each_weight(numbers, lanes, factors, which, means, variances):
+def _lane_weights(numbers, lanes, factors, which, means, variances):
     """Fill means and variances of some features' weights in each lane of `which`."""
     for n in range(numbers.size):
         known = _known(lanes, numbers[n])

@@ -16,39 +16,47 @@ import numpy as np
 
 from bayou.core.gains import (
     AVERAGE,
-    EVIDENCE,
     GRADIENT,
     LESS,
-    RECENT,
-    Places,
-    changed,
-    gained,
-    gained_one,
-    joined,
-    joined_one,
-    knows_more,
+    RULE_EVIDENCE,
+    RULE_RECENT,
+    LocationStrength,
+    apply_gain,
+    apply_gain_one,
+    base_not_ancestor_error,
+    changed_rows,
+    gain,
+    gain_one,
 )
 from bayou.core.model_file import nonzero_rows
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.lanes import (
-    BIAS_PRIOR,
-    KEEP,
-    LOG_LENGTH,
-    NATURAL,
-    OTHER,
-    PER_SQUARE,
-    PRECISION,
-    PRIOR,
-    RATE,
-    ROWS,
-    STAYS,
-    WEIGHT,
+    ADAGRAD_RATE,
+    HAS_LEARNED_PRIOR,
+    INITIAL_PRECISION,
+    INTERCEPT_PRECISION,
+    PRECISION_PER_SQUARE,
+    PRIOR_PRECISION,
+    STREAM_MEAN_LOG_LENGTH,
+    STREAM_NON_UNIT_ROWS,
+    STREAM_ROWS,
+    STREAM_WEIGHT,
+    TIME_DECAY,
+    USE_DECAY,
     LaneState,
 )
-from bayou.learners.bank.priors import FOLD, GROUPS, HELD, KNOWN, LEAST_FADE, SQUARES, renewed
-from bayou.learners.bank.row_scaling import LEAST_SQUARE, mark
+from bayou.learners.bank.priors import (
+    FADE_REBASE_THRESHOLD,
+    GROUPS,
+    MIN_FADE,
+    PRIOR_COUNT,
+    PRIOR_PRECISION_P,
+    PRIOR_SQUARES,
+    compute_priors,
+)
+from bayou.learners.bank.row_scaling import LEAST_SQUARE, track
 from bayou.learners.bank.updates import FARTHEST_32, FARTHEST_64, LIMIT_32, LIMIT_64, SCALE_FARTHEST, SCALE_PRECISION
 
 # Features per block, to bound the memory held in float64.
@@ -58,8 +66,8 @@ BLOCK = 1 << 16
 def rules_of(lanes: LaneState) -> np.ndarray:
     """Return the merge rule of each lane, a constant of `core.gains`."""
     settings = lanes.settings
-    forgets = (settings[KEEP] < 1) | (settings[STAYS] < 1)
-    return np.where(settings[RATE] > 0, GRADIENT, np.where(forgets, RECENT, EVIDENCE))
+    forgets = (settings[USE_DECAY] < 1) | (settings[TIME_DECAY] < 1)
+    return np.where(settings[ADAGRAD_RATE] > 0, GRADIENT, np.where(forgets, RULE_RECENT, RULE_EVIDENCE))
 
 
 def gain_at(
@@ -72,15 +80,16 @@ def gain_at(
     """
     gains, each = np.empty((len(features), 2 * lanes.width + 3)), _rules(lanes, rules)
     each = each._replace(
-        into_b=np.where(rules == RECENT, lanes.factors(), 1.0 / lanes.factors()), base_fade=_faded(lanes, base_fade)
+        into_b=np.where(rules == RULE_RECENT, lanes.factors(), 1.0 / lanes.factors()),
+        base_fade=_faded(lanes, base_fade),
     )
     before = base["state"], base["squares"], base["groups"]
     if _gain_at(lanes.state, lanes.squares, lanes.groups, *before, features.astype(np.int64), each, gains):
-        raise knows_more()
+        raise base_not_ancestor_error()
     return gains
 
 
-def join_at(
+def apply_feature_gain(
     lanes: LaneState, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
     """Add the summed gains of shards to the lanes at some features (`gains.joined`).
@@ -91,62 +100,67 @@ def join_at(
     some = features.astype(np.int64), np.array(gains, np.float64), met.astype(np.float64)
     limits = most, math.sqrt(most), highest
     sums = np.zeros((lanes.width, 2, GROUPS))
-    own = lanes.state, lanes.squares, lanes.marks, lanes.groups
-    _join_at(*own, *some, float(weight), _rules(lanes, rules), lanes.held, sums, *limits)
+    own = lanes.state, lanes.squares, lanes.tracked, lanes.groups
+    _join_at(*own, *some, float(weight), _rules(lanes, rules), lanes.prior_precisions, sums, *limits)
     if weight != 1:
-        lanes.priors[:, [SQUARES, KNOWN]] += sums[lanes.settings[NATURAL] > 0]
+        lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]] += sums[lanes.settings[HAS_LEARNED_PRIOR] > 0]
 
 
 def renew(lanes: LaneState) -> None:
     """Recompute the priors of groups that have statistics."""
-    learned = np.flatnonzero(lanes.settings[NATURAL])
-    met = lanes.priors[:, [SQUARES, KNOWN]].any(axis=1)
-    renewed(lanes.priors, learned, lanes.held, lanes.settings[PRECISION])
-    lanes.priors[:, HELD] *= met  # 0, as at the start, for groups without statistics
+    learned = np.flatnonzero(lanes.settings[HAS_LEARNED_PRIOR])
+    met = lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]].any(axis=1)
+    compute_priors(lanes.priors, learned, lanes.prior_precisions, lanes.settings[INITIAL_PRECISION])
+    lanes.priors[:, PRIOR_PRECISION_P] *= met  # 0, as at the start, for groups without statistics
 
 
-def gain_apart(lanes: LaneState, base: LaneState, rules: np.ndarray) -> np.ndarray:
+def global_gain(lanes: LaneState, base: LaneState, rules: np.ndarray) -> np.ndarray:
     """Return what lanes have gained since `base` outside the tables: intercept, scales, stream, fade and priors."""
-    intercept = gained(_intercepts(lanes), _intercepts(base), rules)
-    scale = gained(_scales(lanes), _scales(base), _lasting(rules))
+    intercept = gain(_intercepts(lanes), _intercepts(base), rules)
+    scale = gain(_scales(lanes), _scales(base), _scale_rules(rules))
     counted, fade = _summed(lanes.stream) - _summed(base.stream), _faded(lanes, base.fade) / base.fade[0] - 1.0
     return np.concatenate([*intercept, *scale, counted, fade, (_sums(lanes) - _sums(base)).ravel()])
 
 
-def n_apart(lanes: LaneState) -> int:
-    """Return the length of `gain_apart`."""
+def global_gain_size(lanes: LaneState) -> int:
+    """Return the length of `global_gain`."""
     return 5 * lanes.width + len(lanes.stream) + 4 * GROUPS * len(lanes.priors)
 
 
-def join_apart(lanes: LaneState, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
-    """Add the summed `gain_apart` of shards; call it first, as it sets the units in which features count."""
+def apply_global_gain(lanes: LaneState, gains: np.ndarray, parts: int, weight: float, rules: np.ndarray) -> None:
+    """Add the summed `global_gain` of shards; call it first, as it sets the units in which features count."""
     *pairs, rest = np.split(gains.copy(), np.arange(1, 5) * lanes.width)
     more, fade, sums = np.split(rest, np.cumsum([len(lanes.stream), lanes.width]))
     sums = _sums(lanes) + sums.reshape(-1, 2, 2, GROUPS)
-    lanes.fade[0] = np.maximum(lanes.fade[0] * np.maximum(1.0 + fade / max(parts, 1), 0.0) ** weight, LEAST_FADE)
+    lanes.fade[0] = np.maximum(lanes.fade[0] * np.maximum(1.0 + fade / max(parts, 1), 0.0) ** weight, MIN_FADE)
     intercept, scale = _intercepts(lanes), _scales(lanes)
-    lanes.intercept[:] = joined(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
-    lanes.scale[:] = joined(scale, scale.held, pairs[2], pairs[3], parts, weight, _lasting(rules))
+    lanes.intercept[:] = apply_gain(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
+    lanes.scale[:] = apply_gain(scale, scale.held, pairs[2], pairs[3], parts, weight, _scale_rules(rules))
     np.clip(lanes.scale[0], -SCALE_FARTHEST, SCALE_FARTHEST, out=lanes.scale[0])
-    more[WEIGHT] /= weight
+    more[STREAM_WEIGHT] /= weight
     total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
-    length = total[LOG_LENGTH] / total[ROWS] if total[ROWS] else 0.0
-    lanes.stream[[ROWS, LOG_LENGTH, OTHER, WEIGHT]] = total[ROWS], length, total[OTHER], total[WEIGHT]
+    length = total[STREAM_MEAN_LOG_LENGTH] / total[STREAM_ROWS] if total[STREAM_ROWS] else 0.0
+    lanes.stream[[STREAM_ROWS, STREAM_MEAN_LOG_LENGTH, STREAM_NON_UNIT_ROWS, STREAM_WEIGHT]] = (
+        total[STREAM_ROWS],
+        length,
+        total[STREAM_NON_UNIT_ROWS],
+        total[STREAM_WEIGHT],
+    )
     if weight == 1:
-        _put_sums(lanes, sums)
+        _store_sums(lanes, sums)
 
 
 def discount_lanes(lanes: LaneState, share: float) -> None:
     """Multiply by `share` the precision gains of lanes that do not forget, and of all scales; means stay."""
-    lasting = np.where(rules_of(lanes) == RECENT, 1.0, share)
+    lasting = np.where(rules_of(lanes) == RULE_RECENT, 1.0, share)
     lanes.intercept[1] *= lasting
     lanes.scale[1] *= share
     rows = nonzero_rows(lanes.state)
-    natural = np.flatnonzero(lanes.settings[NATURAL])
+    natural = np.flatnonzero(lanes.settings[HAS_LEARNED_PRIOR])
     place = natural // LANES * 2 * LANES + natural % LANES
     for start in range(0, len(rows), BLOCK):
         here = rows[start : start + BLOCK]
-        held = lanes.held[lanes.groups[here]][:, natural].astype(np.float64)
+        held = lanes.prior_precisions[lanes.groups[here]][:, natural].astype(np.float64)
         block = lanes.state[here].astype(np.float64)
         gained_ = block[:, place + LANES]
         block[:, place] *= (held + lasting[natural] * gained_) / (held + gained_)
@@ -155,9 +169,9 @@ def discount_lanes(lanes: LaneState, share: float) -> None:
         lanes.state[here] = block
 
 
-def changed_at(lanes: LaneState, base: LaneState) -> np.ndarray:
+def changed_features(lanes: LaneState, base: LaneState) -> np.ndarray:
     """Return the features whose state or squares differ from the base's."""
-    return changed([lanes.state, lanes.squares], [base.state, base.squares])
+    return changed_rows([lanes.state, lanes.squares], [base.state, base.squares])
 
 
 def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
@@ -166,24 +180,24 @@ def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
     A sum could overshoot, as several of them may have made the same corrections.
     """
     rules = rules_of(into)
-    rules = np.where(rules == EVIDENCE, AVERAGE, rules)
+    rules = np.where(rules == RULE_EVIDENCE, AVERAGE, rules)
     small = ("stream", "intercept", "scale", "fade", "priors", "fresh", "held")
     base = into._replace(**{name: getattr(into, name).copy() for name in small})
-    met = [changed_at(part, base) for part in parts]
+    met = [changed_features(part, base) for part in parts]
     features = np.unique(np.concatenate(met))
-    learned = sum(bool(part.stream[WEIGHT] > base.stream[WEIGHT]) for part in parts)
-    join_apart(into, np.sum([gain_apart(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
+    learned = sum(bool(part.stream[STREAM_WEIGHT] > base.stream[STREAM_WEIGHT]) for part in parts)
+    apply_global_gain(into, np.sum([global_gain(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
     for start in range(0, len(features), BLOCK):
         here = features[start : start + BLOCK]
         before = {name: getattr(base, name)[here] for name in ("state", "squares", "groups")}
         count = np.sum([np.isin(here, own, assume_unique=True) for own in met], axis=0)
         gains = np.sum([gain_at(part, before, base.fade, here, rules) for part in parts], axis=0)
-        join_at(into, here, gains, count, 1.0, rules)
+        apply_feature_gain(into, here, gains, count, 1.0, rules)
 
 
-def _lasting(rules: np.ndarray) -> int:
+def _scale_rules(rules: np.ndarray) -> int:
     """Return the merge rule of scales, which no lane forgets."""
-    return AVERAGE if AVERAGE in rules else EVIDENCE
+    return AVERAGE if AVERAGE in rules else RULE_EVIDENCE
 
 
 class _MergeConfig(NamedTuple):
@@ -201,8 +215,8 @@ class _MergeConfig(NamedTuple):
 
 def _rules(lanes: LaneState, rules: np.ndarray) -> _MergeConfig:
     factors, settings = lanes.factors(), lanes.settings
-    prior, per_square = np.where(settings[RATE] > 0, 0.0, settings[[PRIOR, PER_SQUARE]])
-    into_b, natural = np.where(rules == RECENT, 1.0 / factors, factors), settings[NATURAL] > 0
+    prior, per_square = np.where(settings[ADAGRAD_RATE] > 0, 0.0, settings[[PRIOR_PRECISION, PRECISION_PER_SQUARE]])
+    into_b, natural = np.where(rules == RULE_RECENT, 1.0 / factors, factors), settings[HAS_LEARNED_PRIOR] > 0
     return _MergeConfig(rules, factors**2, into_b, prior, per_square, natural, lanes.fade[0], lanes.fade[0])
 
 
@@ -226,11 +240,11 @@ def _gain_at(state, squares, groups, base_state, base_squares, base_groups, feat
             if lanes.natural[k]:
                 a, b = strength - known, place - base_place
             else:
-                a, b = gained_one(
+                a, b = gain_one(
                     place, strength, prior + per_square * square,
                     base_place, known, prior + per_square * base_square, lanes.rule[k],
                 )  # fmt: skip
-            less |= lanes.rule[k] != RECENT and a < LESS * known
+            less |= lanes.rule[k] != RULE_RECENT and a < LESS * known
             gains[row, k], gains[row, width + k] = a / lanes.into_a[k], b * lanes.into_b[k]
     return less
 
@@ -257,7 +271,7 @@ def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes,
                 mean /= prior + strength
                 sums[k, 0, groups[feature]] -= mean * mean
                 sums[k, 1, groups[feature]] += prior / (prior + strength)
-            mean, strength = joined_one(
+            mean, strength = apply_gain_one(
                 mean, strength, prior + per_square * base_square, prior + per_square * square,
                 gains[row, k] * lanes.into_a[k], gains[row, width + k] * lanes.into_b[k],
                 met[row], lanes.rule[k], weight,
@@ -270,47 +284,54 @@ def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes,
             state[feature, at + LANES] = min(strength / lanes.fade[k], highest)
         squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
         if uses > 0:
-            mark(marks, feature)
+            track(marks, feature)
 
 
 def _faded(lanes: LaneState, base: np.ndarray) -> np.ndarray:
     """Return the current factor of the base's stored gains, given `base`, its `fade` array at the time."""
-    return lanes.fade[0] * FOLD ** (base[1] - lanes.fade[1])
+    return lanes.fade[0] * FADE_REBASE_THRESHOLD ** (base[1] - lanes.fade[1])
 
 
 def _units(lanes: LaneState) -> np.ndarray:
     """Return the factors that convert prior statistics to the units of the features."""
-    factors = lanes.factors()[lanes.settings[NATURAL] > 0]
+    factors = lanes.factors()[lanes.settings[HAS_LEARNED_PRIOR] > 0]
     return np.stack([factors**2, np.ones(len(factors))], axis=1)[:, :, None]
 
 
 def _sums(lanes: LaneState) -> np.ndarray:
     """Return the statistics that priors are learned from, in units of the features: those in P, then fresh ones."""
     units = _units(lanes)
-    return np.stack([lanes.priors[:, [SQUARES, KNOWN]] * units, lanes.fresh.swapaxes(1, 2) * units], axis=1)
-
-
-def _put_sums(lanes: LaneState, sums: np.ndarray) -> None:
-    """Store statistics as `_sums` returns them, and recompute the priors."""
-    units = _units(lanes)
-    lanes.priors[:, [SQUARES, KNOWN]], lanes.fresh[:] = sums[:, 0] / units, (sums[:, 1] / units).swapaxes(1, 2)
-    renew(lanes)
-
-
-def _intercepts(lanes: LaneState) -> Places:
-    return Places(
-        lanes.intercept[0], lanes.intercept[1], np.where(lanes.settings[RATE] > 0, 0.0, lanes.settings[BIAS_PRIOR])
+    return np.stack(
+        [lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]] * units, lanes.pending_sums.swapaxes(1, 2) * units], axis=1
     )
 
 
-def _scales(lanes: LaneState) -> Places:
-    return Places(lanes.scale[0], lanes.scale[1], np.full(lanes.width, SCALE_PRECISION))
+def _store_sums(lanes: LaneState, sums: np.ndarray) -> None:
+    """Store statistics as `_sums` returns them, and recompute the priors."""
+    units = _units(lanes)
+    lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]], lanes.pending_sums[:] = (
+        sums[:, 0] / units,
+        (sums[:, 1] / units).swapaxes(1, 2),
+    )
+    renew(lanes)
+
+
+def _intercepts(lanes: LaneState) -> LocationStrength:
+    return LocationStrength(
+        lanes.intercept[0],
+        lanes.intercept[1],
+        np.where(lanes.settings[ADAGRAD_RATE] > 0, 0.0, lanes.settings[INTERCEPT_PRECISION]),
+    )
+
+
+def _scales(lanes: LaneState) -> LocationStrength:
+    return LocationStrength(lanes.scale[0], lanes.scale[1], np.full(lanes.width, SCALE_PRECISION))
 
 
 def _summed(stream: np.ndarray) -> np.ndarray:
     """Return the counters of the stream, with the sum of log lengths in place of their mean."""
     summed = stream.copy()
-    summed[LOG_LENGTH] *= stream[ROWS]
+    summed[STREAM_MEAN_LOG_LENGTH] *= stream[STREAM_ROWS]
     return summed
 
 
@@ -328,7 +349,7 @@ def merge_combinations(parts: list[Combination], counts: np.ndarray) -> None:
     mine.final_shares[:] = _merged_shares([part.final_shares for part in parts], counts)
 
 
-def mirror_lanes(lanes: LaneState) -> None:
+def negate_lanes(lanes: LaneState) -> None:
     """Negate all means, in place: the state that the opposite labels would have given."""
     lanes.intercept[0] = 0.0 - lanes.intercept[0]  # which leaves no -0.0: zero bytes mean the prior
     rows = nonzero_rows(lanes.state)

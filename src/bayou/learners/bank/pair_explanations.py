@@ -15,7 +15,7 @@ from bayou.kernels.top_k import insert
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import factors
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, PRIORS, place_of
+from bayou.learners.bank.crosses import MOST_PAIRS, PAIRS, PRIORS, weight_index
 from bayou.learners.bank.lanes import LaneState
 from bayou.learners.bank.linearization import in_log_odds, linearised
 from bayou.learners.bank.pairs import PairLanes
@@ -37,7 +37,7 @@ def pair_weights(pairs: PairLanes, lanes: LaneState, combination: Combination) -
     lane = pairs.crosses
     slots = np.flatnonzero(lane.features[:, 1])
     features, weights = lane.features[slots].astype(np.int64) - 1, lane.weights[slots].astype(np.float64)
-    size = linearised(lanes, in_log_odds(combination)).coefficients[pairs.column] * pairs.factor_of(PAIRS)
+    size = linearised(lanes, in_log_odds(combination)).coefficients[pairs.column] * pairs.value_scale(PAIRS)
     order = np.lexsort(features.T[::-1])
     features, weights = features[order], weights[order]
     return PairWeights(features, size * weights[:, 0], abs(size) / np.sqrt(PRIORS[PAIRS] + weights[:, 1]))
@@ -61,9 +61,9 @@ def explain_pairs(
     x = pairs.crosses
     # Machines measure values in units of a typical row.
     unit = math.exp(-machine.stream[1]) if machine.stream[0] else 1.0
-    scale = pairs.factor_of(PAIRS)
+    scale = pairs.value_scale(PAIRS)
     told = x.crossed, x.weights, x.bits, scale, machine.state, machine.by_pair, machine.pairs, unit
-    _explain_pairs(*rows, batch.longest, *told, counts, called, by, which)
+    _explain_pairs(*rows, batch.max_row_length, *told, counts, called, by, which)
 
 
 @kernel
@@ -96,7 +96,7 @@ def _explain_pairs(
                 amount, product = 0.0, np.float64(values[a]) * np.float64(values[b])
                 if counts[row, 0] != 0.0 and left > 0 and crossed[_group(groups, a), _group(groups, b)]:
                     left -= 1
-                    place = place_of(np.int64(indices[a]), np.int64(indices[b]), bits)
+                    place = weight_index(np.int64(indices[a]), np.int64(indices[b]), bits)
                     amount = counts[row, 0] * scale * product * np.float64(weights[place, 0])
                 for machine in range(factors.MACHINES):
                     if counts[row, 1 + machine] != 0.0:

@@ -1,9 +1,10 @@
 """The bank's lanes of pairs, beside its other lanes: X (`crosses`), and with factors P and Q (`factors`).
 
 Each has one output in the combination, whose stacking coefficient has a prior variance of .01: such a lane has to show
-that it helps. With "auto" they are checked after FIRST_LOOK examples and then at each doubling: a lane is dropped if it
-is worth less than WORTH of the loss so far both in the mixture (how much lower its loss is than that of the best other
-output) and to the stackers (the evidence that its coefficient is not 0, averaged by the stackers' shares).
+that it helps. With "auto" they are checked after FIRST_CHECK_EXAMPLE examples and then at each doubling: a lane is
+dropped if it is worth less than WORTH of the loss so far both in the mixture (how much lower its loss is than that of
+the best other output) and to the stackers (the evidence that its coefficient is not 0, averaged by the stackers'
+shares).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, several, shown, whole_number
+from bayou.core.checks import check_choice, check_int, check_iterable, shortened_repr
 from bayou.core.errors import BadInput
-from bayou.core.prediction import Part, Weights
+from bayou.core.prediction import Weights, WeightViewPart
 from bayou.learners.bank import crosses, factors
 from bayou.learners.bank.factors import FactorState
-from bayou.learners.bank.lanes import unit_of
+from bayou.learners.bank.lanes import stream_scale
 
 KINDS = {
     "crosses": "a lane of hashed pairs",
@@ -30,7 +31,7 @@ KINDS = {
     "auto": "crosses for as long as they pay",
     "auto,factors": "all of them, each for as long as it pays",
 }
-FIRST_LOOK, WORTH = 65536, 1e-3
+FIRST_CHECK_EXAMPLE, MIN_LANE_GAIN = 65536, 1e-3
 # Learned arrays other than the factors of features.
 _OF_CROSSES, _OF_FACTORS = ("weights", "features", "stream", "intercept", "scale"), ("stream", "intercept", "pairs")
 # Words for the pairs that the lane of crosses has, if they are not listed.
@@ -63,7 +64,7 @@ def checked_pairs(pairs: Any) -> str | None:
     if isinstance(pairs, list | tuple) and all(isinstance(word, str) for word in pairs):
         pairs = ",".join(sorted(pairs))
     if pairs is not None:
-        one_of("pairs", pairs, KINDS)
+        check_choice("pairs", pairs, KINDS)
     return pairs
 
 
@@ -75,10 +76,10 @@ def checked_cross(cross: Any) -> Any:
     if isinstance(cross, str):
         raise BadInput(f"{what}; it is {cross!r}.")
     found = []
-    for pair in several("cross", cross, "pairs of groups"):
+    for pair in check_iterable("cross", cross, "pairs of groups"):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise BadInput(f"{what}; it holds {shown(pair)}.")
-        found.append([whole_number("a group in cross", group, 0, crosses.GROUPS - 1) for group in pair])
+            raise BadInput(f"{what}; it holds {shortened_repr(pair)}.")
+        found.append([check_int("a group in cross", group, 0, crosses.GROUPS - 1) for group in pair])
     return found
 
 
@@ -123,7 +124,7 @@ class PairLanes:
         tables = ("pair weights", "pair features", "factors")
         return {name: array if name in tables else array.reshape(1, -1) for name, array in found.items()}
 
-    def as_it_was(self, arrays: Mapping[str, np.ndarray]) -> PairLanes:
+    def with_global_arrays(self, arrays: Mapping[str, np.ndarray]) -> PairLanes:
         """Return a copy whose state, but for the factors of features, is that in `arrays`, keyed by names in files."""
         was, x, f = copy.copy(self), self.crosses, self.factors
         own: dict[str, Any] = {name: arrays[f"pair {name}"].reshape(getattr(x, name).shape) for name in _OF_CROSSES}
@@ -145,7 +146,7 @@ class PairLanes:
         said: np.ndarray,
     ) -> list[Callable[[], Any]]:
         """Return tasks, to run in any order, that predict rows `row` to `last` and learn from those with a weight."""
-        rows = batch.indptr, batch.indices, batch.values, groups, batch.longest, signs, weights
+        rows = batch.indptr, batch.indices, batch.values, groups, batch.max_row_length, signs, weights
         if not all(self.live):
             said[row:last, :, self.column :] = 0.0
         found: list[Callable[[], Any]] = []
@@ -156,38 +157,40 @@ class PairLanes:
             found.append(partial(crosses.run_crosses, *rows, self.crosses, row, last, examples, self.column, said))
         return found
 
-    def next_look(self, examples: int) -> int:
+    def next_check_example(self, examples: int) -> int:
         """Return the number of examples at which lanes are checked next; -1 for never."""
         if not self.looks or not any(self.live):
             return -1
-        return max(FIRST_LOOK, 1 << int(examples).bit_length())
+        return max(FIRST_CHECK_EXAMPLE, 1 << int(examples).bit_length())
 
     # --- weights of features alone ------------------------------------------------------------------------------
 
-    def parts(self, features: np.ndarray) -> list[Part]:
+    def parts(self, features: np.ndarray) -> list[WeightViewPart]:
         """Return each lane's weights of single features, without pairs."""
         found = [self._crosses_alone(features)]
         if self.factors is not None:
-            nothing = Part(1.0, Weights(np.zeros(len(features)), np.zeros(len(features))), (0.0, 0.0))
+            nothing = WeightViewPart(1.0, Weights(np.zeros(len(features)), np.zeros(len(features))), (0.0, 0.0))
             found += [self._factors_alone(self.factors, features), nothing]
         return found
 
-    def _crosses_alone(self, features: np.ndarray) -> Part:
+    def _crosses_alone(self, features: np.ndarray) -> WeightViewPart:
         x = self.crosses
-        mean, gain = x.weights[crosses.places_of(features, np.full(len(features), -1), x.bits)].astype(np.float64).T
-        factor = self.factor_of(crosses.FEATURES)
+        mean, gain = (
+            x.weights[crosses.weight_indices(features, np.full(len(features), -1), x.bits)].astype(np.float64).T
+        )
+        factor = self.value_scale(crosses.FEATURES)
         weights = Weights(factor * mean, factor**2 / (crosses.PRIORS[crosses.FEATURES] + gain))
-        return Part(1.0, weights, _intercept(x.has_intercept, x.intercept, crosses.BIAS_PRIOR))
+        return WeightViewPart(1.0, weights, _intercept(x.has_intercept, x.intercept, crosses.BIAS_PRIOR))
 
-    def factor_of(self, part: int) -> float:
+    def value_scale(self, part: int) -> float:
         """Return the factor of values of features, or of products of two (`part` is FEATURES or PAIRS)."""
-        unit = unit_of(self.crosses.stream[1]) if self.crosses.stream[0] else 1.0
+        unit = stream_scale(self.crosses.stream[1]) if self.crosses.stream[0] else 1.0
         return float(np.exp(self.crosses.scale[0, part])) * unit ** (1 + part)
 
-    def _factors_alone(self, lanes: FactorState, features: np.ndarray) -> Part:
+    def _factors_alone(self, lanes: FactorState, features: np.ndarray) -> WeightViewPart:
         mean, gain = (lanes.state[features, factors.ALONE + at].astype(np.float64) for at in (0, 8))
         own = _intercept(lanes.has_intercept, lanes.intercept, factors.BIAS_PRIOR)
-        return Part(1.0, Weights(mean, 1.0 / (factors.ALONE_PRIOR + gain)), own)
+        return WeightViewPart(1.0, Weights(mean, 1.0 / (factors.ALONE_PRIOR + gain)), own)
 
 
 def _intercept(there: bool, intercept: np.ndarray, prior: float) -> tuple[float, float]:

@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import positive_number, yes_or_no
+from bayou.core.checks import check_bool, check_positive
 from bayou.core.errors import BadInput
 from bayou.core.links import C8
-from bayou.kernels.vector import padded
+from bayou.kernels.vector import pad_to_lanes
 from bayou.learners.bank.lanes import (
-    BIAS_PRIOR,
-    KEEP,
-    LIVE,
-    NATURAL,
-    NORMALISED,
-    PER_SQUARE,
-    PRECISION,
-    PRIOR,
-    RATE,
-    SCALED,
-    SPREAD,
-    STAYS,
+    ADAGRAD_RATE,
+    HAS_LEARNED_PRIOR,
+    HAS_LEARNED_SCALE,
+    INITIAL_PRECISION,
+    INTERCEPT_PRECISION,
+    IS_ACTIVE,
+    IS_NORMALIZED,
+    PRECISION_PER_SQUARE,
+    PRIOR_PRECISION,
+    TIME_DECAY,
+    UPDATE_DAMPING,
+    USE_DECAY,
 )
 
 MAX_LANES = 64
@@ -109,18 +109,18 @@ class LaneParametersMixin:
     """Mixin of `Bank` that writes its lanes to files in full, so that presets may change."""
 
     @classmethod
-    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+    def _parameters_to_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         lanes = parameters.get("lanes") or as_mappings(PRESETS[parameters.get("preset", "slim")])
         return parameters | {"lanes": lanes}
 
     @classmethod
-    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+    def _parameters_from_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         preset = parameters.get("preset", "slim")
         lanes = parameters.pop("lanes")
         return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
 
 
-def own_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
+def parse_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
     """Check the lanes that the caller gives, and return them as `Lane` objects."""
     if isinstance(lanes, str | bytes) or not isinstance(lanes, Sequence) or not 1 <= len(lanes) <= MAX_LANES:
         raise BadInput(f"lanes is {lanes!r}; give a list of 1 to {MAX_LANES} lanes.")
@@ -130,34 +130,34 @@ def own_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
 def _own_lane(given: Any) -> Lane:
     try:
         lane = given if isinstance(given, Lane) else Lane(**given)
-        ku, kp = (positive_number("temper of a lane", k, high=100.0) for k in lane.temper)
+        ku, kp = (check_positive("temper of a lane", k, high=100.0) for k in lane.temper)
     except (TypeError, ValueError) as error:
         fields = ", ".join(Lane.__dataclass_fields__)
         raise BadInput(f"{given!r} is no lane: {error}. A lane has {fields}; temper is two numbers.") from None
     if min(ku, kp) < 0.01:
         raise BadInput(f"a lane's temper is {lane.temper}; both numbers must be from 0.01 to 100.")
-    second = None if lane.second is None else positive_number("second of a lane", lane.second, zero=True, high=100.0)
-    rate = None if lane.rate is None else positive_number("rate of a lane", lane.rate, high=1e6)
-    learned = yes_or_no("learned_prior of a lane", lane.learned_prior)
+    second = None if lane.second is None else check_positive("second of a lane", lane.second, zero=True, high=100.0)
+    rate = None if lane.rate is None else check_positive("rate of a lane", lane.rate, high=1e6)
+    learned = check_bool("learned_prior of a lane", lane.learned_prior)
     if learned and (rate is not None or lane.normalise or lane.memory or lane.fading):
         raise BadInput("a lane with learned_prior is Gaussian, not normalised, and does not forget.")
-    variance = positive_number("prior_variance of a lane", lane.prior_variance, high=1e6)
+    variance = check_positive("prior_variance of a lane", lane.prior_variance, high=1e6)
     if variance < 1e-6:
         raise BadInput(f"prior_variance of a lane is {variance:g}; it must be from 1e-6 to 1e6.")
     return Lane(
         prior_variance=variance,
         temper=(ku, kp),
         second=second,
-        scale=yes_or_no("scale of a lane", lane.scale),
-        normalise=yes_or_no("normalise of a lane", lane.normalise),
-        memory=positive_number("memory of a lane", lane.memory, zero=True, high=1e3),
+        scale=check_bool("scale of a lane", lane.scale),
+        normalise=check_bool("normalise of a lane", lane.normalise),
+        memory=check_positive("memory of a lane", lane.memory, zero=True, high=1e3),
         rate=rate,
         learned_prior=learned,
-        fading=positive_number("fading of a lane", lane.fading, zero=True, high=0.5),
+        fading=check_positive("fading of a lane", lane.fading, zero=True, high=0.5),
     )
 
 
-def most_careful(lanes: Sequence[Lane]) -> int:
+def reference_lane(lanes: Sequence[Lane]) -> int:
     """Return the scaled lane with the smallest prior variance: the nearest to logistic regression over all examples."""
     scaled = [k for k, lane in enumerate(lanes) if lane.scale and not lane.forgets and lane.rate is None]
     if not scaled:
@@ -171,21 +171,21 @@ def outputs_of_lanes(lanes: Sequence[Lane]) -> list[tuple[int, float]]:
     return [(k, lane.temper[1]) for k, lane in enumerate(lanes)] + second
 
 
-def settings_of(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
+def settings_table(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
     """Return the table of settings, one column per lane; `intercept_variance` None means max(3, prior_variance)."""
-    settings = np.zeros((STAYS + 1, padded(len(lanes))))
-    settings[[PRIOR, PRECISION, KEEP, STAYS, BIAS_PRIOR]] = 1.0  # padding lanes
+    settings = np.zeros((TIME_DECAY + 1, pad_to_lanes(len(lanes))))
+    settings[[PRIOR_PRECISION, INITIAL_PRECISION, USE_DECAY, TIME_DECAY, INTERCEPT_PRECISION]] = 1.0  # padding lanes
     for k, lane in enumerate(lanes):
         mine = settings[:, k]
-        mine[SPREAD], mine[LIVE] = C8 * lane.temper[0], 1.0
+        mine[UPDATE_DAMPING], mine[IS_ACTIVE] = C8 * lane.temper[0], 1.0
         if lane.rate is not None:
-            mine[RATE] = lane.rate
+            mine[ADAGRAD_RATE] = lane.rate
             continue
         precision = 1.0 / lane.prior_variance
-        mine[PRIOR], mine[PER_SQUARE] = (0.0, precision) if lane.normalise else (precision, 0.0)
-        mine[PRECISION], mine[KEEP] = precision, 1.0 / (1.0 + lane.memory)
-        mine[SCALED], mine[NORMALISED] = lane.scale, lane.normalise
-        mine[NATURAL], mine[STAYS] = lane.learned_prior, 1.0 - lane.fading
+        mine[PRIOR_PRECISION], mine[PRECISION_PER_SQUARE] = (0.0, precision) if lane.normalise else (precision, 0.0)
+        mine[INITIAL_PRECISION], mine[USE_DECAY] = precision, 1.0 / (1.0 + lane.memory)
+        mine[HAS_LEARNED_SCALE], mine[IS_NORMALIZED] = lane.scale, lane.normalise
+        mine[HAS_LEARNED_PRIOR], mine[TIME_DECAY] = lane.learned_prior, 1.0 - lane.fading
         wide = max(3.0, lane.prior_variance) if intercept_variance is None else intercept_variance
-        mine[BIAS_PRIOR] = 1.0 / wide
+        mine[INTERCEPT_PRECISION] = 1.0 / wide
     return settings

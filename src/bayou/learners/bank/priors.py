@@ -26,15 +26,15 @@ from bayou.kernels.vector import LANES
 
 GROUPS, EVERY = 256, 16
 # Statistics of each group: A, N, P. A precision of 0 stands for the initial one.
-SQUARES, KNOWN, HELD = range(3)
+PRIOR_SQUARES, PRIOR_COUNT, PRIOR_PRECISION_P = range(3)
 # The number of weights that the prior counts as, and the bounds of P.
-COUNTED, LEAST, MOST = 2.0, 1e-3, 1e4
-# Below FOLD a factor is folded into G'; in a shard, where it cannot be, it is no less than LEAST_FADE.
-FOLD, LEAST_FADE = 2.0**-60, 2.0**-100
+PRIOR_PSEUDO_COUNT, MIN_PRIOR_PRECISION, MAX_PRIOR_PRECISION = 2.0, 1e-3, 1e4
+# Below FOLD a factor is folded into G'; in a shard, where it cannot be, it is no less than MIN_FADE.
+FADE_REBASE_THRESHOLD, MIN_FADE = 2.0**-60, 2.0**-100
 
 
 @inlined
-def note_groups(known, state, places, indices, groups, start, length):
+def store_groups(known, state, places, indices, groups, start, length):
     """Store the groups of features that are learned for the first time."""
     for k in range(np.uint64(length)):
         if state[np.uint64(places[k] + LANES)] == 0:
@@ -42,23 +42,23 @@ def note_groups(known, state, places, indices, groups, start, length):
 
 
 @kernel
-def fresh_sums(kept, numbers, width, n_groups):
+def new_pending_sums(kept, numbers, width, n_groups):
     """Return the sums not yet added to A and N, laid out across all lanes; `numbers`: lanes that learn priors."""
     fresh = zeros(n_groups * 2 * width, kept.dtype)
     for j in range(numbers.size):
         for group in range(n_groups):
             place = _place_of(group, numbers[j], width)
-            fresh[place], fresh[place + LANES] = kept[j, group, SQUARES], kept[j, group, KNOWN]
+            fresh[place], fresh[place + LANES] = kept[j, group, PRIOR_SQUARES], kept[j, group, PRIOR_COUNT]
     return fresh
 
 
 @kernel
-def keep_fresh(kept, fresh, numbers, n_groups):
-    """Store `fresh` back in `kept`: the inverse of `fresh_sums`."""
+def store_pending_sums(kept, fresh, numbers, n_groups):
+    """Store `fresh` back in `kept`: the inverse of `pending_sums`."""
     for j in range(numbers.size):
         for group in range(n_groups):
             place = _place_of(group, numbers[j], fresh.size // (2 * n_groups))
-            kept[j, group, SQUARES], kept[j, group, KNOWN] = fresh[place], fresh[place + LANES]
+            kept[j, group, PRIOR_SQUARES], kept[j, group, PRIOR_COUNT] = fresh[place], fresh[place + LANES]
 
 
 @inlined
@@ -67,45 +67,53 @@ def _place_of(group, lane, width):
 
 
 @inlined
-def renew_priors(priors, fresh, numbers, held, starts, n_groups):
+def update_priors(priors, fresh, numbers, held, starts, n_groups):
     """Add and clear the fresh sums, and recompute all priors; `starts` has the initial precision of each lane."""
     for j in range(numbers.size):
         lane, width = numbers[j], held.shape[1]
-        more = COUNTED / starts[lane]
+        more = PRIOR_PSEUDO_COUNT / starts[lane]
         for group in range(np.uint64(n_groups)):
             place = np.uint64(_place_of(group, lane, width))
-            squares = priors[j, SQUARES, group] + fresh[place]
-            known = priors[j, KNOWN, group] + fresh[place + np.uint64(LANES)] * np.float64(held[group, lane])
-            p = (COUNTED + max(known, 0.0)) / (more + max(squares, 0.0))
-            p = min(max(p, LEAST), MOST)
-            priors[j, SQUARES, group], priors[j, KNOWN, group], priors[j, HELD, group] = squares, known, p
+            squares = priors[j, PRIOR_SQUARES, group] + fresh[place]
+            known = priors[j, PRIOR_COUNT, group] + fresh[place + np.uint64(LANES)] * np.float64(held[group, lane])
+            p = (PRIOR_PSEUDO_COUNT + max(known, 0.0)) / (more + max(squares, 0.0))
+            p = min(max(p, MIN_PRIOR_PRECISION), MAX_PRIOR_PRECISION)
+            priors[j, PRIOR_SQUARES, group], priors[j, PRIOR_COUNT, group], priors[j, PRIOR_PRECISION_P, group] = (
+                squares,
+                known,
+                p,
+            )
             held[group, lane] = p
             fresh[place] = fresh[place + np.uint64(LANES)] = 0.0
 
 
 @kernel
-def groups_met(fresh, priors, groups, start, stop):
+def n_groups_seen(fresh, priors, groups, start, stop):
     """Return one more than the highest group that has statistics or occurs in `groups[start:stop]`."""
     last = 0
     for k in range(start, stop if groups.size else start):
         last = max(last, np.int64(groups[k]))
     for group in range(GROUPS - 1, last, -1):
-        if priors[0, HELD, group] != 0.0 or fresh[0, group, KNOWN] != 0.0:
+        if priors[0, PRIOR_PRECISION_P, group] != 0.0 or fresh[0, group, PRIOR_COUNT] != 0.0:
             return group + 1
     return last + 1
 
 
 @kernel
-def renewed(priors, numbers, held, starts):
+def compute_priors(priors, numbers, held, starts):
     """Run `renew_priors` without fresh sums."""
     fresh = zeros(2 * held.size, held.dtype)
-    renew_priors(priors, fresh, numbers, held, starts, held.shape[0])
+    update_priors(priors, fresh, numbers, held, starts, held.shape[0])
 
 
-def fill_held(held: np.ndarray, fixed: np.ndarray, priors: np.ndarray, numbers: np.ndarray) -> None:
+def fill_prior_precisions(held: np.ndarray, fixed: np.ndarray, priors: np.ndarray, numbers: np.ndarray) -> None:
     """Fill the table of precisions that kernels read, from the initial ones and those learned."""
     held[:] = fixed
-    learned = np.where(priors[:, HELD] > 0, np.clip(priors[:, HELD], LEAST, MOST), fixed[numbers, None])
+    learned = np.where(
+        priors[:, PRIOR_PRECISION_P] > 0,
+        np.clip(priors[:, PRIOR_PRECISION_P], MIN_PRIOR_PRECISION, MAX_PRIOR_PRECISION),
+        fixed[numbers, None],
+    )
     held[:, numbers] = learned.T
 
 
@@ -113,14 +121,14 @@ def fill_held(held: np.ndarray, fixed: np.ndarray, priors: np.ndarray, numbers: 
 def fade_lanes(fade, stays):
     """Advance the factors of fading lanes by one example."""
     for lane in range(stays.size):
-        fade[lane] = max(fade[lane] * stays[lane], LEAST_FADE)
+        fade[lane] = max(fade[lane] * stays[lane], MIN_FADE)
 
 
 @kernel
-def fold(state, fade):
+def rebase_fade(state, fade):
     """Multiply the stored gains of lanes whose factor is below FOLD by FOLD, a power of two, which is exact."""
     for lane in range(fade.size):
-        if fade[lane] < FOLD:
+        if fade[lane] < FADE_REBASE_THRESHOLD:
             for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * fade.size):
                 if state[at] != 0:  # unseen features stay untouched
-                    state[at] *= FOLD
+                    state[at] *= FADE_REBASE_THRESHOLD

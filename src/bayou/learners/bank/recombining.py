@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayou.core.batch import Batch, labelled
+from bayou.core.batch import Batch, require_labels
 from bayou.core.errors import BadInput
-from bayou.core.learner import AT_ONCE
+from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.learners.bank.combination import (
-    LOST,
+    DELAYED_LOSS,
     Combination,
     combine,
     drop_outputs,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
     """Learn rows with the lanes alone; `renews`: whether their priors are recomputed meanwhile."""
-    bank._check_learns()
+    bank._check_writable()
     with bank._lock:
         negative, chunks = _checked_chunks(bank, batch)
         for rows in chunks:
@@ -42,11 +42,11 @@ def recombine(
     bank: Bank, batches: Iterable[Batch], on_told: Callable[[Batch, np.ndarray], object] | None, learn: bool
 ) -> float:
     """Relearn the combinations from scratch; return the mean log loss of the rows (`Bank.recombine`)."""
-    bank._check_learns()
+    bank._check_writable()
     with bank._lock:
         live, later = _new_combinations(bank)
         n_counted, total_loss, total_weight = 0, 0.0, 0.0
-        for batch in labelled(batches):
+        for batch in require_labels(batches):
             negative, chunks = _checked_chunks(bank, batch)
             for rows in chunks:
                 batch, signs, weights = rows
@@ -66,7 +66,7 @@ def recombine(
         if not n_counted:
             raise BadInput("there is no row to learn the combination from; give rows that were held out.")
         bank._combination.copy_from(live)
-        bank._later.copy_from(later)
+        bank._later_combination.copy_from(later)
         bank._delayed.reset(max(n_counted, min(bank._examples, ENOUGH_ROWS)))
     return total_loss / total_weight
 
@@ -74,13 +74,13 @@ def recombine(
 def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
     """Return both combinations untrained, without the outputs that were dropped."""
     n_stackers, now = len(bank._combination.stacker_mean), bank._combination
-    dropped = np.flatnonzero(now.kept[now.slots] == 0) + 2
+    dropped = np.flatnonzero(now.is_kept[now.slots] == 0) + 2
     live = new_combination(bank._lanes, bank._outputs, n_stackers)
     later = new_combination(bank._lanes, [bank._outputs[k] for k in np.flatnonzero(bank._static)], min(n_stackers, 1))
     drop_outputs(live, dropped)
     drop_outputs(later, bank._dropping.later_slots(dropped))
     for combination in (live, later):
-        combination.stacker_prior[2:] *= combination.kept[2:]
+        combination.stacker_prior[2:] *= combination.is_kept[2:]
     return live, later
 
 
@@ -89,9 +89,9 @@ def _checked_chunks(bank: Bank, batch: Batch) -> tuple[int | None, Iterator[Labe
     bank._check(batch, learn=True)
     weights = bank._row_weights(batch)
     signs, negative = bank._targets(batch, weights)
-    cuts = [slice(start, start + AT_ONCE) for start in range(0, len(batch), AT_ONCE)]
+    cuts = [slice(start, start + LEARN_CHUNK_ROWS) for start in range(0, len(batch), LEARN_CHUNK_ROWS)]
     parts = ((batch if len(cuts) == 1 else batch[cut], cut) for cut in cuts)
-    return negative, (LabelledRows(bank._typed(part), signs[cut], weights[cut]) for part, cut in parts)
+    return negative, (LabelledRows(bank._cast_batch(part), signs[cut], weights[cut]) for part, cut in parts)
 
 
 def _learn_combinations(
@@ -101,6 +101,6 @@ def _learn_combinations(
     n_rows = len(outputs)
     probability, mean, variance = (np.empty(n_rows) for _ in range(3))
     combine(outputs, signs, weights, live, 0, n_rows, n_counted, probability, mean, variance)
-    learned, delayed = np.flatnonzero(weights), np.full((LOST + 2, n_rows), np.nan)
+    learned, delayed = np.flatnonzero(weights), np.full((DELAYED_LOSS + 2, n_rows), np.nan)
     learn_sampled_rows(outputs[learned], signs, weights, learned, True, later, float(n_counted), delayed)
     return probability

@@ -12,10 +12,10 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import LAST_PLACE, rounding_phase, rounding_phases
-from bayou.kernels.vector import LANES, any_above, copy_lanes, fill, load, magnitude, product, store
+from bayou.kernels.vector import LANES, any_above, broadcast, copy_lanes, load, magnitude, product, store
 
 # A typical row is scaled to a length between these; the scale is fixed after SETTLED rows.
-SHORTEST, LONGEST, SETTLED = 0.9, 12.0, 1024
+MIN_ROW_NORM, MAX_ROW_NORM, UNIT_FIT_ROWS = 0.9, 12.0, 1024
 # Mean squares are at least this, so that v0/q stays a float32.
 LEAST_SQUARE = 1e-30
 # Non-zeros between a feature and the one whose lanes are prefetched. One is prefetched with each that is processed: all
@@ -26,15 +26,15 @@ AHEAD = 128
 class LaneRowScratch(NamedTuple):
     """Scratch for the features of a row."""
 
-    xs: np.ndarray  # values in units of the stream
-    places: np.ndarray  # where their lanes begin in the state
+    scaled_values: np.ndarray  # values in units of the stream
+    offsets: np.ndarray  # where their lanes begin in the state
     mean_squares: np.ndarray  # including this row
     squares_before: np.ndarray  # mean squares before it
     uses: np.ndarray  # including this row
     means: np.ndarray  # of their weights in every lane, under the prior of this row's mean squares
-    vs: np.ndarray  # and their variances
-    phases: np.ndarray  # rounding phases
-    held: np.ndarray  # where their priors begin
+    variances: np.ndarray  # and their variances
+    dither_phases: np.ndarray  # rounding phases
+    prior_offsets: np.ndarray  # where their priors begin
 
 
 class CountEstimate(NamedTuple):
@@ -46,7 +46,7 @@ class CountEstimate(NamedTuple):
     state: np.ndarray
     stride: int
     place: int
-    per_gain: float  # in the type of the state
+    count_per_gain: float  # in the type of the state
 
 
 @kernel(forceinline=True)
@@ -66,9 +66,9 @@ def new_row(room, width, state):
 
 
 @kernel
-def unit_of(log_length):
-    """Return the factor of values that brings a typical row to a length between SHORTEST and LONGEST."""
-    there = min(max(log_length, math.log(SHORTEST)), math.log(LONGEST))
+def stream_scale(log_length):
+    """Return the factor of values that brings a typical row to a length between MIN_ROW_NORM and LONGEST."""
+    there = min(max(log_length, math.log(MIN_ROW_NORM)), math.log(MAX_ROW_NORM))
     return math.exp(min(max(there - log_length, -69.0), 69.0))
 
 
@@ -81,26 +81,26 @@ def row_log_length(values, start, stop):
 
 
 @inlined
-def scaled_row(xs, values, start, length, unit, bound):
+def scaled_row(scaled_values, values, start, length, unit, bound):
     """Write a row in units of the stream; return whether a value is other than 1 or -1, and whether all are 1."""
     other = negative = False
     whole = length // LANES * LANES
     for k in range(0, whole, LANES):
-        copy_lanes(xs, k, values, start + k)
-        x = load(xs, k)
+        copy_lanes(scaled_values, k, values, start + k)
+        x = load(scaled_values, k)
         other |= any_above(magnitude(x * x - 1.0), 0.0)
         negative |= any_above(x * -1.0, 0.0)
-        store(xs, k, max(min(x * unit, bound), -bound))
+        store(scaled_values, k, max(min(x * unit, bound), -bound))
     for k in range(whole, length):
-        x = xs.dtype.type(values[start + k])
-        other |= x * x != xs.dtype.type(1)
-        negative |= x < xs.dtype.type(0)
-        xs[k] = max(min(x * unit, bound), -bound)
+        x = scaled_values.dtype.type(values[start + k])
+        other |= x * x != scaled_values.dtype.type(1)
+        negative |= x < scaled_values.dtype.type(0)
+        scaled_values[k] = max(min(x * unit, bound), -bound)
     return other, not (other or negative)
 
 
 @inlined
-def count_marked(marks, indices, start, length):
+def count_tracked(marks, indices, start, length):
     """Return how many of a row's features have their squares counted."""
     n, first = np.uint64(0), np.uint64(start)
     for k in range(np.uint64(length)):
@@ -110,25 +110,39 @@ def count_marked(marks, indices, start, length):
 
 
 @inlined
-def is_marked(marks, feature):
+def is_tracked(marks, feature):
     """Return whether the squares of a feature are counted."""
     return (marks[feature >> 3] >> (feature & 7)) & 1 != 0
 
 
 @inlined
-def mark(marks, feature):
+def track(marks, feature):
     """Mark a feature: its squares are counted from now on."""
     marks[feature >> 3] |= np.uint8(1 << (feature & 7))
 
 
-def mark_again(marks, squares):
+def rebuild_tracked(marks, squares):
     """Restore the marks from the table of squares: features with uses are marked."""
     found = np.packbits(squares[:, 1] > 0, bitorder="little")
     marks[: len(found)] = found
 
 
 @inlined
-def row_squares(row, squares, marks, known, every, indices, values, start, length, all_marked, ahead, asks, most):
+def row_squares(
+    row,
+    squares,
+    marks,
+    known,
+    should_count_all,
+    indices,
+    values,
+    start,
+    length,
+    all_marked,
+    ahead,
+    should_prefetch,
+    most,
+):
     """Compute each feature's mean square and uses including this row, and its mean square before; 0 uses: not counted.
 
     A feature that is not marked has a mean square of 1 until its first value other than 1 or -1, or until `every`
@@ -143,18 +157,18 @@ def row_squares(row, squares, marks, known, every, indices, values, start, lengt
         for k in range(length):
             feature, square = np.int64(indices[start + k]), dtype(values[start + k]) * dtype(values[start + k])
             q, before, count = dtype(1), dtype(1), dtype(0)
-            if is_marked(marks, feature):
+            if is_tracked(marks, feature):
                 before, count = squares[2 * feature], squares[2 * feature + 1] + dtype(1)
                 q = before + (square - before) / count
-            elif every or square != dtype(1):
-                met = known.per_gain * known.state[feature * known.stride + known.place]
+            elif should_count_all or square != dtype(1):
+                met = known.count_per_gain * known.state[feature * known.stride + known.place]
                 count = met + dtype(1)
                 q = (met + square) / count
             mean_squares[k], squares_before[k], uses[k] = min(max(q, least), most), before, count
         return
     for k in range(0, length, LANES):
         at = min(k, length - LANES)
-        if asks:
+        if should_prefetch:
             prefetch_pairs(squares, indices, ahead + at)
         copy_lanes(mean_squares, at, values, start + at)
         x = load(mean_squares, at)
@@ -166,14 +180,14 @@ def row_squares(row, squares, marks, known, every, indices, values, start, lengt
 
 
 @inlined
-def count_row(row, squares, marks, indices, start, length, all_marked):
+def store_squares(row, squares, marks, indices, start, length, all_marked):
     """Store the results of `row_squares` in the table, and mark the features counted."""
     if length < LANES or not all_marked:
         for k in range(length):
             if row.uses[k] > 0.0:
                 feature = np.int64(indices[start + k])
                 squares[2 * feature], squares[2 * feature + 1] = row.mean_squares[k], row.uses[k]
-                mark(marks, feature)
+                track(marks, feature)
         return
     for k in range(0, length, LANES):
         at = min(k, length - LANES)
@@ -181,22 +195,22 @@ def count_row(row, squares, marks, indices, start, length, all_marked):
 
 
 @inlined
-def row_places(row, indices, groups, start, length, width):
+def row_offsets(row, indices, groups, start, length, width):
     """Write the offsets of the lanes and of the priors of a row's features."""
-    places, held, first = row.places, row.held, np.uint64(start)
+    offsets, prior_offsets, first = row.offsets, row.prior_offsets, np.uint64(start)
     for k in range(np.uint64(length)):
-        places[k] = np.int64(indices[first + k]) * (2 * width)
+        offsets[k] = np.int64(indices[first + k]) * (2 * width)
     if groups.size:
         for k in range(np.uint64(length)):
-            held[k] = np.int64(groups[first + k]) * width
+            prior_offsets[k] = np.int64(groups[first + k]) * width
 
 
 @inlined
-def row_phases(phases, indices, start, length, examples):
+def row_phases(dither_phases, indices, start, length, examples):
     """Write the rounding phase of each feature's sums, as a fraction of the power of two below."""
-    zero = fill(load(phases, 0), 0.0)
+    zero = broadcast(load(dither_phases, 0), 0.0)
     whole = length // LANES * LANES
     for k in range(0, whole, LANES):
-        store(phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)) * LAST_PLACE)
+        store(dither_phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)) * LAST_PLACE)
     for k in range(whole, length):
-        phases[k] = rounding_phase(indices[np.uint64(start + k)], examples) * LAST_PLACE
+        dither_phases[k] = rounding_phase(indices[np.uint64(start + k)], examples) * LAST_PLACE

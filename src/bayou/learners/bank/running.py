@@ -13,14 +13,14 @@ import numpy as np
 
 from bayou.core import threads
 from bayou.core.batch import Batch
-from bayou.core.learner import AT_ONCE
+from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.core.prediction import Scores
 from bayou.learners.bank.combination import Combination, combine, learn_sampled_rows
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.groups import GroupPriors
 from bayou.learners.bank.lanes import LaneState, run_lanes
 from bayou.learners.bank.pairs import PairLanes
-from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayBlock, DelayedRows, log_losses
+from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayBlock, DelayedRows, log_losses
 
 # The combination follows the lanes this many rows behind.
 STRIDE_ROWS = 1024
@@ -88,8 +88,9 @@ class LaneRunner:
         """
         batch, signs, weights = rows
         groups = self.groups.of_batch(batch, learns=bool(weights.any()))
-        lanes = self._lanes if renews else self._lanes._replace(renews=False)
-        arrays = batch.indptr, batch.indices, batch.values, batch.longest, batch.ones, groups, signs, weights
+        lanes = self._lanes if renews else self._lanes._replace(should_renew_priors=False)
+        columns = batch.indptr, batch.indices, batch.values
+        arrays = *columns, batch.max_row_length, batch.is_all_ones, groups, signs, weights
         if self.pairs is None:
             return run_lanes(*arrays, lanes, start, stop, examples, stop_example, outputs)
         end: list[tuple[int, int]] = []
@@ -100,16 +101,16 @@ class LaneRunner:
         if stop_example >= 0 and examples + stop - start >= stop_example:  # where it ends is not known yet
             run()
             tasks = self.pairs.tasks(batch, groups, signs, weights, start, end[0][0], examples, outputs)
-            threads.all_done(tasks, apart=False)
+            threads.run_all(tasks, parallel=False)
         else:
             tasks = self.pairs.tasks(batch, groups, signs, weights, start, stop, examples, outputs)
-            threads.all_done([run, *tasks], apart=stop - start >= MIN_THREADED_ROWS)
+            threads.run_all([run, *tasks], parallel=stop - start >= MIN_THREADED_ROWS)
         return end[0]
 
     def discarded_outputs(self, n_rows: int) -> np.ndarray:
         """Return a reusable buffer for outputs that are not read."""
         if self._discarded is None or len(self._discarded) < n_rows:
-            self._discarded = self.empty_outputs(max(n_rows, AT_ONCE))
+            self._discarded = self.empty_outputs(max(n_rows, LEARN_CHUNK_ROWS))
         return self._discarded[:n_rows]
 
     def learn(self, rows: LabelledRows, examples: int) -> np.ndarray:
@@ -133,7 +134,7 @@ class _Run(NamedTuple):
     combination: Combination  # that computes the scores
     scores: Scores
     delayed: np.ndarray | None = None  # results of the combination for later rows; None if it does not learn
-    queue: threads.Together | None = None  # for deferred work that follows the lanes
+    queue: threads.WorkQueue | None = None  # for deferred work that follows the lanes
 
 
 class BankRunner:
@@ -146,12 +147,12 @@ class BankRunner:
         self.n_examples_before = 0  # examples of the stream before the bank's first, if it joined late
 
     def learn(
-        self, rows: LabelledRows, outputs: np.ndarray, examples: int, queue: threads.Together | None = None
+        self, rows: LabelledRows, outputs: np.ndarray, examples: int, queue: threads.WorkQueue | None = None
     ) -> BankScores:
         """Predict rows, then learn from them; work that follows the lanes may be deferred to `queue`."""
         if learns := bool(rows.weights.any()):
             self._lanes.groups.rebase_fade()
-        learns_delayed = learns and not self._delayed.progress[RESTS] and self._later.kept.any()
+        learns_delayed = learns and not self._delayed.progress[IS_RESTING] and self._later.is_kept.any()
         delayed = np.full((2, rows.n_rows), np.nan) if learns_delayed else None
         run = _Run(rows, outputs, self._live, _empty_scores(rows.n_rows), delayed, queue)
         row = 0
@@ -160,7 +161,7 @@ class BankRunner:
             row, examples = self._run_to_stop(run, row, examples, stop_example)
             if examples == stop_example:
                 if queue is not None:
-                    queue.rest()
+                    queue.drain()
                 self._dropping.at_stop(stop_example)
         return BankScores(run.scores, delayed)
 
@@ -187,14 +188,14 @@ class BankRunner:
         rows, queue, n_rows = run.rows, run.queue, run.rows.n_rows
         following: list[Future[None]] = []
         # Long strides suffice for many rows; and the lanes wait for those of pairs at the end of each stride.
-        is_long = self._lanes.pairs is not None or n_rows > AT_ONCE
+        is_long = self._lanes.pairs is not None or n_rows > LEARN_CHUNK_ROWS
         stride = n_rows if queue is not None else 4 * STRIDE_ROWS if is_long else STRIDE_ROWS
 
-        def follow(*work: Any) -> None:
+        def submit_combine(*work: Any) -> None:
             if queue is not None:
-                queue.do(*work)
+                queue.submit(*work)
             elif following or row < n_rows:
-                following.append(threads.follower().submit(*work))
+                following.append(threads.pipeline_executor().submit(*work))
             else:
                 work[0](*work[1:])
 
@@ -206,9 +207,11 @@ class BankRunner:
                     start, before, stop = row, examples, min(row + stride, block.stop)
                     row, examples = self._lanes.run(rows, start, stop, before, run.outputs, stop_example)
                     labels = rows.signs, rows.weights
-                    follow(combine, run.outputs, *labels, run.combination, start, row, before, *run.scores[:3])
+                    submit_combine(combine, run.outputs, *labels, run.combination, start, row, before, *run.scores[:3])
                 if len(sampled):
-                    follow(self._learn_sampled, delayed_outputs, rows.signs, rows.weights, sampled, ahead, run.delayed)
+                    submit_combine(
+                        self._learn_sampled, delayed_outputs, rows.signs, rows.weights, sampled, ahead, run.delayed
+                    )
         finally:
             for part in following:
                 part.result()

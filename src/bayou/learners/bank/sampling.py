@@ -20,8 +20,8 @@ from bayou.core.learner import Learner
 from bayou.core.links import C8
 from bayou.kernels.random import choices
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.lanes import KEEP, LIVE, RATE, SPREAD, STAYS, LaneState
-from bayou.learners.bank.linearization import lane_part
+from bayou.learners.bank.lanes import ADAGRAD_RATE, IS_ACTIVE, TIME_DECAY, UPDATE_DAMPING, USE_DECAY, LaneState
+from bayou.learners.bank.linearization import lane_component
 
 SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 
@@ -31,12 +31,12 @@ def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarra
     slots, losses = combination.slots, np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
     # A lane with two outputs is judged by the better one.
     np.minimum.at(
-        losses, combination.lane_of, np.where(combination.kept[slots], combination.summed_losses()[slots], np.inf)
+        losses, combination.lane_of, np.where(combination.is_kept[slots], combination.summed_losses()[slots], np.inf)
     )
     settings = lanes.settings
-    live = settings[LIVE] > 0
-    gaussian = live & (settings[RATE] == 0)
-    whole = gaussian & (settings[SPREAD] == C8) & (settings[KEEP] == 1) & (settings[STAYS] == 1)
+    live = settings[IS_ACTIVE] > 0
+    gaussian = live & (settings[ADAGRAD_RATE] == 0)
+    whole = gaussian & (settings[UPDATE_DAMPING] == C8) & (settings[USE_DECAY] == 1) & (settings[TIME_DECAY] == 1)
     numbers = next(np.flatnonzero(allowed) for allowed in (whole, gaussian, live) if allowed.any())
     evidence = np.exp(losses[numbers].min() - losses[numbers])
     return numbers, evidence / evidence.sum()
@@ -55,7 +55,7 @@ def draw(
     numbers, chances = lanes_to_draw(lanes, combination)
     taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
     for lane in np.unique(taken).tolist():
-        _, weights, (bias, unsure) = lane_part(lanes, lane, places)
+        _, weights, (bias, unsure) = lane_component(lanes, lane, places)
         variance = share * np.asarray(weights.variance)
         intercept = (bias, share * unsure) if lanes.has_intercept else (0.0, 0.0)
         draws = np.flatnonzero(taken == lane)

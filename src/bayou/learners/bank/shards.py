@@ -11,36 +11,36 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.sharding import Rows, Sharding
 from bayou.learners.bank.combination import reset_shares
-from bayou.learners.bank.lanes import WEIGHT
+from bayou.learners.bank.lanes import STREAM_WEIGHT
 from bayou.learners.bank.merging import (
-    changed_at,
+    apply_feature_gain,
+    apply_global_gain,
+    changed_features,
     discount_lanes,
-    gain_apart,
     gain_at,
-    join_apart,
-    join_at,
+    global_gain,
+    global_gain_size,
     merge_combinations,
     merge_lanes,
-    n_apart,
     renew,
     rules_of,
 )
 from bayou.learners.bank.pair_merging import (
     OF_PLACE,
+    apply_cross_gain,
     changed_factors,
     changed_places,
+    cross_gain,
     discount_pairs,
     factor_rules,
     gain_factors,
     gain_pairs_apart,
-    gain_places,
     join_factors,
     join_pairs_apart,
-    join_places,
-    merge_pairs_of,
+    merge_pair_lanes,
 )
 from bayou.learners.bank.recombining import learn_lanes
-from bayou.learners.ensembles.delayed import N_LEARNED, RESTS
+from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED
 
 if TYPE_CHECKING:
     from bayou.learners.bank.learner import Bank
@@ -55,18 +55,18 @@ class BankSharding(Sharding):
         super().__init__(bank)
         self._lanes, self._pairs = bank._lanes, bank._pairs
 
-    def _learn_part(self, batch: Batch, shard: bool) -> None:
+    def _learn_mergeable(self, batch: Batch, shard: bool) -> None:
         learn_lanes(self.learner, batch, renews=not shard)  # rows counted several times say little about the prior
 
-    def _come_together(self) -> None:
+    def _finish_merge(self) -> None:
         renew(self._lanes)
 
     @property
-    def _n_places(self) -> int:
-        return super()._n_places + (0 if self._pairs is None else len(self._pairs.crosses.weights))
+    def _n_mergeable_rows(self) -> int:
+        return super()._n_mergeable_rows + (0 if self._pairs is None else len(self._pairs.crosses.weights))
 
     def _changed_since(self, base: Any) -> np.ndarray:
-        features = changed_at(self._lanes, base._lanes)
+        features = changed_features(self._lanes, base._lanes)
         if self._pairs is None or base._pairs is None:
             return features
         return np.union1d(features, changed_factors(self._pairs, base._pairs))
@@ -83,41 +83,41 @@ class BankSharding(Sharding):
         lanes = self._lanes
         apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")} | {"fresh": "fresh priors"}
         before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
-        found = gain_apart(lanes, lanes._replace(**before), rules_of(lanes))
+        found = global_gain(lanes, lanes._replace(**before), rules_of(lanes))
         if self._pairs is None:
             return found
-        return np.concatenate([found, gain_pairs_apart(self._pairs, self._pairs.as_it_was(base))])
+        return np.concatenate([found, gain_pairs_apart(self._pairs, self._pairs.with_global_arrays(base))])
 
-    def _places_changed(self, base: Rows) -> np.ndarray:
+    def _changed_extra_rows(self, base: Rows) -> np.ndarray:
         if self._pairs is None:
-            return super()._places_changed(base)
-        return self.learner.n_features + changed_places(self._pairs, self._pairs.as_it_was(base))
+            return super()._changed_extra_rows(base)
+        return self.learner.n_features + changed_places(self._pairs, self._pairs.with_global_arrays(base))
 
-    def _gain_of_places(self, base: Rows, places: np.ndarray, width: int) -> np.ndarray:
+    def _gain_of_extra_rows(self, base: Rows, places: np.ndarray, width: int) -> np.ndarray:
         assert self._pairs is not None
         rows = np.zeros((len(places), width))
         places = places - self.learner.n_features
-        rows[:, :OF_PLACE] = gain_places(self._pairs, self._pairs.as_it_was(base), places)
+        rows[:, :OF_PLACE] = cross_gain(self._pairs, self._pairs.with_global_arrays(base), places)
         return rows
 
     def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        own = n_apart(self._lanes)
+        own = global_gain_size(self._lanes)
         self.learner._groups.rebase_fade()
-        join_apart(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
+        apply_global_gain(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
         if self._pairs is not None:
             join_pairs_apart(self._pairs, gains[own:], parts, weight)
 
     def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
         n_features, width = self.learner.n_features, 2 * self._lanes.width + 3
         own = int(np.count_nonzero(features < n_features))
-        join_at(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))
+        apply_feature_gain(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))
         self.learner._groups.has_groups |= bool(gains[:own, width - 1].any())
         if self._pairs is None:
             return
         if self._pairs.factors is not None:
             rules = factor_rules(averaged=False)
             join_factors(self._pairs.factors, features[:own], gains[:own, width:], met[:own], weight, rules)
-        join_places(self._pairs, features[own:] - n_features, gains[own:, :OF_PLACE], met[own:], weight)
+        apply_cross_gain(self._pairs, features[own:] - n_features, gains[own:, :OF_PLACE], met[own:], weight)
 
     def _discount(self, share: float) -> None:
         discount_lanes(self._lanes, share)
@@ -129,28 +129,28 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
     """Merge `others` into a bank, in place; all grew from `base`, or from the prior."""
     banks = [bank, *others]
     into = type(bank)(**bank.parameters) if base is None else copy.copy(base)
-    counts = np.array([one._lanes.stream[WEIGHT] for one in banks]) - into._lanes.stream[WEIGHT]
+    counts = np.array([one._lanes.stream[STREAM_WEIGHT] for one in banks]) - into._lanes.stream[STREAM_WEIGHT]
     counts = np.maximum(counts, 0.0) if counts.max() > 0 else np.ones(len(banks))
-    lost = np.any([one._combination.kept == 0 for one in others], axis=0)
-    dropped = np.flatnonzero((bank._combination.kept > 0) & lost)
+    lost = np.any([one._combination.is_kept == 0 for one in others], axis=0)
+    dropped = np.flatnonzero((bank._combination.is_kept > 0) & lost)
     # counters, read before the first bank changes
     progress = np.array([one._delayed.progress for one in banks])
     n_learned = _sum_over_shards(progress[:, N_LEARNED], into._delayed.progress[N_LEARNED])
     tally = _sum_over_shards([one._delayed.tally for one in banks], into._delayed.tally)
     losses = _sum_over_shards([one._combination.summed_losses() for one in banks], into._combination.summed_losses())
-    later_losses = counts @ [one._later.summed_losses() for one in banks] / counts.sum()
+    later_losses = counts @ [one._later_combination.summed_losses() for one in banks] / counts.sum()
     # combinations
     merge_combinations([one._combination for one in banks], counts)
-    merge_combinations([one._later for one in banks], counts)
-    for combination, summed in ((bank._combination, losses), (bank._later, later_losses)):
+    merge_combinations([one._later_combination for one in banks], counts)
+    for combination, summed in ((bank._combination, losses), (bank._later_combination, later_losses)):
         combination.losses[:] = summed, np.ones_like(summed)
-    reset_shares(bank._later)
-    bank._delayed.tally[:], bank._delayed.progress[:] = tally, (n_learned, progress[:, RESTS].max())
+    reset_shares(bank._later_combination)
+    bank._delayed.tally[:], bank._delayed.progress[:] = tally, (n_learned, progress[:, IS_RESTING].max())
     # lanes
     merge_lanes([one._lanes for one in banks], into._lanes)
     if into._pairs is not None:
         before: Any = type(bank)(**bank.parameters) if base is None else base
-        merge_pairs_of([one._pairs for one in banks if one._pairs is not None], into._pairs, before._pairs)
+        merge_pair_lanes([one._pairs for one in banks if one._pairs is not None], into._pairs, before._pairs)
     has_groups = any(one._groups.has_groups for one in banks)
     bank._use(into._lanes._replace(settings=bank._lanes.settings), into._pairs)
     bank._groups.has_groups = has_groups

@@ -8,8 +8,8 @@ from __future__ import annotations
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
-from bayou.kernels.vector import like, sqrt, where_above
-from bayou.learners.bases.evidence import settled, slope_and_curvature
+from bayou.kernels.vector import cast_like, sqrt, where_above
+from bayou.learners.bases.evidence import slope_and_curvature, solve_evidence_step
 
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
 # Largest stored value of a gained precision, in the units of a lane that fades.
@@ -29,35 +29,35 @@ def evidence(logit, c):
 
 
 @kernel(forceinline=True)
-def heavy_evidence(z, tau, c):
+def evidence_heavy_weight(z, tau, c):
     """Return slope and curvature of c > 1 units of evidence: the first unit at z, the other c - 1 where they move z to.
 
     That is z + t with t = tau [q(z) + (c - 1) q(z + t)], q(z) = S(-z).
     """
     slope, curvature = slope_and_curvature(z)
-    q, p = settled(z + tau * slope, tau * (c - 1.0))
+    q, p = solve_evidence_step(z + tau * slope, tau * (c - 1.0))
     return slope + q * (c - 1.0), curvature + p * q * (c - 1.0)
 
 
 @kernel(forceinline=True)
 def scale_step(log, gained, scaled, total, v, step, fall):
     """Return the scale's updated logarithm and gained precision; `total` is M, its value."""
-    log = log + like(max(min(total * v * step, SCALE_STEP), -SCALE_STEP), log)
+    log = log + cast_like(max(min(total * v * step, SCALE_STEP), -SCALE_STEP), log)
     more = scaled * (total * total * fall)
-    more = like(more / max(1.0 - more * v, 0.5), log)
+    more = cast_like(more / max(1.0 - more * v, 0.5), log)
     return max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST), min(gained + more, LIMIT_64)
 
 
 @kernel(forceinline=True)
 def intercept_step(mean, gained, prior, keep, live, v, rate, any_rate, step, fall):
     """Return the intercept's updated mean and gained precision."""
-    grown = gained + live * like(step * step, mean)
+    grown = gained + live * cast_like(step * step, mean)
     moved, more = v * step, fall / max(1.0 - v * fall, 0.5)
     if any_rate:
-        moved = where_above(rate, 0.0, rate * step / max(sqrt(like(grown, v)), LEAST_ROOT), moved)
-    gained = gained + live * like(more, mean)
+        moved = where_above(rate, 0.0, rate * step / max(sqrt(cast_like(grown, v)), LEAST_ROOT), moved)
+    gained = gained + live * cast_like(more, mean)
     gained = max(gained * keep - prior * (1.0 - keep), 0.0)
-    return mean + live * like(moved, mean), min(where_above(like(rate, mean), 0.0, grown, gained), LIMIT_64)
+    return mean + live * cast_like(moved, mean), min(where_above(cast_like(rate, mean), 0.0, grown, gained), LIMIT_64)
 
 
 @kernel(forceinline=True)

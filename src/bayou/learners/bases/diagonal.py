@@ -14,9 +14,9 @@ import numpy as np
 
 from bayou.core import links
 from bayou.core.batch import MAX_FEATURES, Batch
-from bayou.core.checks import one_of, positive_number, whole_number
+from bayou.core.checks import check_choice, check_int, check_positive
 from bayou.core.errors import BadInput
-from bayou.core.gains import EVIDENCE
+from bayou.core.gains import RULE_EVIDENCE
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LIMIT
 from bayou.kernels.allocate import zeros
@@ -25,15 +25,22 @@ from bayou.kernels.exponential import exp2
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.rounding import add_on_average, rounding_phase
-from bayou.kernels.row_layout import AHEAD, Examples, examples_of, lay_out, place_ahead, row_room
-from bayou.kernels.vector import LANES, fill, like, load, pick, put, sqrt, store, total
+from bayou.kernels.rounding import add_dithered, rounding_phase
+from bayou.kernels.row_layout import (
+    PREFETCH_NONZEROS,
+    BatchArrays,
+    batch_arrays,
+    copy_row,
+    padded_row_length,
+    prefetch_start,
+)
+from bayou.kernels.vector import LANES, broadcast, cast_like, extract_lane, load, replace_lane, sqrt, store, sum_lanes
 from bayou.learners.bases.location_strength import merge_pairs
 
 # The columns of a state:
 #     MOVED    the mean, minus that of the prior
 #     GAINED   the precision, minus that of the prior
-MOVED, GAINED = range(2)
+MEAN_SHIFT, PRECISION_GAIN = range(2)
 # The columns of a prior:
 #     MEAN        its mean
 #     PRECISION   the inverse of its variance
@@ -48,7 +55,7 @@ PREDICTIVES = {"closed": False, "quadrature": True}
 MAX_ITERATIONS = 30
 
 
-class Beliefs(NamedTuple):
+class DiagonalState(NamedTuple):
     """Weight state that a kernel reads and updates in place."""
 
     state: np.ndarray  # (MOVED, GAINED) of every weight, and the spare row
@@ -85,9 +92,9 @@ class DiagonalGaussian(Learner):
         unit: float = 1.0,
         **parameters: Any,
     ) -> None:
-        n_features = whole_number("n_features", n_features, 1, MAX_FEATURES)
-        prior_mean = _per_feature("prior_mean", prior_mean, n_features, positive=False)
-        prior_variance = _per_feature("prior_variance", prior_variance, n_features, positive=True)
+        n_features = check_int("n_features", n_features, 1, MAX_FEATURES)
+        prior_mean = _per_feature_prior("prior_mean", prior_mean, n_features, positive=False)
+        prior_variance = _per_feature_prior("prior_variance", prior_variance, n_features, positive=True)
         if intercept_variance is None:
             intercept_variance = max(least_intercept_variance, float(np.max(prior_variance)))
         super().__init__(
@@ -96,10 +103,10 @@ class DiagonalGaussian(Learner):
             intercept=intercept,
             prior_mean=prior_mean,
             prior_variance=prior_variance,
-            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e15 * unit),
+            intercept_variance=check_positive("intercept_variance", intercept_variance, high=1e15 * unit),
             **parameters,
         )
-        self._quadrature = one_of("predictive", parameters.get("predictive", "closed"), PREDICTIVES)
+        self._quadrature = check_choice("predictive", parameters.get("predictive", "closed"), PREDICTIVES)
         prior_variance = np.asarray(prior_variance) / unit
         self._intercept_precision = unit / intercept_variance
         self._widest = max(1.0, float(np.max(prior_variance)), intercept_variance / unit)
@@ -125,26 +132,26 @@ class DiagonalGaussian(Learner):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"state": self._state[:-1], "intercept": self._intercept_state}
 
-    def _beliefs(self) -> Beliefs:
-        return Beliefs(
+    def _beliefs(self) -> DiagonalState:
+        return DiagonalState(
             self._state, self._prior, self._intercept_state[0], self._has_intercept, self._intercept_precision
         )
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, probability = (np.empty(len(batch)) for _ in range(3))
-        self._run_kernel(examples_of(batch, signs, weights), mean, variance)
+        self._run_kernel(batch_arrays(batch, signs, weights), mean, variance)
         probabilities(self._link, self._quadrature, self._predictive_temper, mean, variance, probability)
         return Scores(probability, mean, variance)
 
-    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, mean: np.ndarray, variance: np.ndarray) -> None:
         """Write mean and variance of each row's score, then learn from the row if its weight is not 0."""
         raise NotImplementedError
 
     def _mean_at(self, features: Any) -> np.ndarray:
-        return self._state[:-1, MOVED][features] + self._prior_at(features)[:, MEAN]
+        return self._state[:-1, MEAN_SHIFT][features] + self._prior_at(features)[:, MEAN]
 
     def _variance_at(self, features: Any) -> np.ndarray:
-        return 1 / (self._state[:-1, GAINED][features] + self._prior_at(features)[:, PRECISION])
+        return 1 / (self._state[:-1, PRECISION_GAIN][features] + self._prior_at(features)[:, PRECISION])
 
     def _prior_at(self, features: Any) -> np.ndarray:
         return self._prior if len(self._prior) == 1 else self._prior[:-1][features]
@@ -153,7 +160,7 @@ class DiagonalGaussian(Learner):
         shift, gain = self._intercept_state[0]
         return float(shift), float(1.0 / (gain + self._intercept_precision))
 
-    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
         """Add to 1/v and mu/v what the others have gained over the prior, or over `base`."""
         prior = self._prior[:, PRECISION] if len(self._prior) == 1 else self._prior[:-1, PRECISION]
         for name, held in (("state", prior), ("intercept", self._intercept_precision)):
@@ -166,7 +173,7 @@ class DiagonalGaussian(Learner):
     @property
     def _rule(self) -> int:
         """The rule of `core.gains` by which weights are merged."""
-        return EVIDENCE
+        return RULE_EVIDENCE
 
     def _held_at(self, features: np.ndarray) -> np.ndarray:
         return self._prior_at(features)[:, PRECISION].astype(np.float64)
@@ -175,7 +182,7 @@ class DiagonalGaussian(Learner):
         return self._intercept_precision
 
 
-def _per_feature(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:
+def _per_feature_prior(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:
     """Return a checked prior parameter: a number, or an array with one number per feature."""
     try:
         array = np.array(value, dtype=np.float64)  # a copy: the caller may change the original
@@ -205,7 +212,7 @@ class RowScratch(NamedTuple):
 @kernel
 def row_scratch(longest, beliefs, dtype):
     """Allocate a `RowScratch` that any row of a batch fits into, with the intercept's value set."""
-    room = row_room(longest)
+    room = padded_row_length(longest)
     numbers, features = zeros((4, room), dtype), zeros(room, np.uint32)
     numbers[0, 0], features[0] = beliefs.has_intercept, len(beliefs.state) - 1
     return RowScratch(numbers[0], numbers[1], numbers[2], numbers[3], features)
@@ -224,8 +231,8 @@ def read_row(examples, beliefs, row, n, first, keep, at_once):
         Mean and variance of the score, the size of the row in scratch, and the offset in the batch's indices at which
         `condition_row` is to prefetch (-1: do not prefetch).
     """
-    size = lay_out(examples, n, first, row.xs, row.features, np.uint32(len(beliefs.state) - 1))
-    ahead = place_ahead(examples, n, size, AHEAD)
+    size = copy_row(examples, n, first, row.xs, row.features, np.uint32(len(beliefs.state) - 1))
+    ahead = prefetch_start(examples, n, size, PREFETCH_NONZEROS)
     now = ahead if at_once or examples.weights[n] == 0 else -1
     mean, variance = _gather_row(beliefs, row, size, first, keep, examples.indices, now)
     return mean, variance, size, ahead
@@ -235,21 +242,27 @@ def read_row(examples, beliefs, row, n, first, keep, at_once):
 def _gather_row(beliefs, row, size, first, keep, indices, ahead):
     """Gather the weights of the row that is laid out in `row`; return mean and variance of its score."""
     x = load(row.xs, 0)
-    prior_mean, prior_precision = fill(x, beliefs.prior[0, MEAN]), fill(x, beliefs.prior[0, PRECISION])
-    m = s2 = fill(x, 0.0)
+    prior_mean, prior_precision = broadcast(x, beliefs.prior[0, MEAN]), broadcast(x, beliefs.prior[0, PRECISION])
+    m = s2 = broadcast(x, 0.0)
     for k in range(0, size, LANES):
         if ahead >= 0:
             prefetch_pairs(beliefs.state, indices, ahead + k)
         x = load(row.xs, k)
         mean, gained = gather_pairs(beliefs.state, row.features, k)
-        mean, gained = like(mean, x), like(gained, x)
+        mean, gained = cast_like(mean, x), cast_like(gained, x)
         if beliefs.prior.shape[0] > 1:
             own_mean, own_precision = gather_pairs(beliefs.prior, row.features, k)
-            prior_mean, prior_precision = like(own_mean, x), like(own_precision, x)
+            prior_mean, prior_precision = cast_like(own_mean, x), cast_like(own_precision, x)
         base_mean, base_precision = prior_mean, prior_precision
         if k < first:
-            mean, gained = put(mean, 0, beliefs.intercept[MOVED]), put(gained, 0, beliefs.intercept[GAINED])
-            base_mean, base_precision = put(base_mean, 0, 0.0), put(base_precision, 0, beliefs.intercept_precision)
+            mean, gained = (
+                replace_lane(mean, 0, beliefs.intercept[MEAN_SHIFT]),
+                replace_lane(gained, 0, beliefs.intercept[PRECISION_GAIN]),
+            )
+            base_mean, base_precision = (
+                replace_lane(base_mean, 0, 0.0),
+                replace_lane(base_precision, 0, beliefs.intercept_precision),
+            )
         if keep < 1:
             gained = max(gained * keep - base_precision * (1 - keep), 0.0)
         xv = x / (base_precision + gained)
@@ -258,7 +271,7 @@ def _gather_row(beliefs, row, size, first, keep, indices, ahead):
         store(row.means, k, mean)
         store(row.gains, k, gained)
         store(row.xvs, k, xv)
-    return total(m), total(s2)
+    return sum_lanes(m), sum_lanes(s2)
 
 
 @inlined
@@ -277,17 +290,17 @@ def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example,
         rest = max(whole - x * xv, 0.0) * dv + left
         more = min((x * x) * dv / rest, most - gained)
         if k < first:
-            beliefs.intercept[MOVED] += pick(step, 0)
-            beliefs.intercept[GAINED] += pick(more, 0)
-        mean = add_on_average(mean, step, row.features, k, example)
-        gained = add_on_average(gained, more, row.features, k, example)
+            beliefs.intercept[MEAN_SHIFT] += extract_lane(step, 0)
+            beliefs.intercept[PRECISION_GAIN] += extract_lane(more, 0)
+        mean = add_dithered(mean, step, row.features, k, example)
+        gained = add_dithered(gained, more, row.features, k, example)
         scatter_pairs(beliefs.state, row.features, k, mean, gained)
 
 
 # --- rows in scalars ----------------------------------------------------------------------------------------------
 
 
-class Scalars(NamedTuple):
+class ScalarRowScratch(NamedTuple):
     """Scratch arrays of one row in float64, the intercept first, for kernels that update one weight at a time."""
 
     xs: np.ndarray
@@ -298,9 +311,9 @@ class Scalars(NamedTuple):
 
 @kernel
 def row_scalars(longest):
-    """Allocate `Scalars` that any row of a batch fits into."""
+    """Allocate `ScalarRowScratch` that any row of a batch fits into."""
     numbers = zeros((4, longest + 1), np.float64)
-    return Scalars(numbers[0], numbers[1], numbers[2], numbers[3])
+    return ScalarRowScratch(numbers[0], numbers[1], numbers[2], numbers[3])
 
 
 @inlined
@@ -314,13 +327,16 @@ def gather_scalars(examples, beliefs, n, keep, row):
         if k == 0:
             x = 1.0 if beliefs.has_intercept else 0.0
             base_mean, base = 0.0, beliefs.intercept_precision
-            mean, gained = beliefs.intercept[MOVED], beliefs.intercept[GAINED]
+            mean, gained = beliefs.intercept[MEAN_SHIFT], beliefs.intercept[PRECISION_GAIN]
         else:
             x = np.float64(beliefs.state.dtype.type(examples.values[start + k - 1]))
             feature = examples.indices[start + k - 1]
             of = feature if beliefs.prior.shape[0] > 1 else np.uint32(0)
             base_mean, base = np.float64(beliefs.prior[of, MEAN]), np.float64(beliefs.prior[of, PRECISION])
-            mean, gained = np.float64(beliefs.state[feature, MOVED]), np.float64(beliefs.state[feature, GAINED])
+            mean, gained = (
+                np.float64(beliefs.state[feature, MEAN_SHIFT]),
+                np.float64(beliefs.state[feature, PRECISION_GAIN]),
+            )
         if keep < 1.0:
             gained = max(gained * keep - base * (1.0 - keep), 0.0)
         row.xs[k], row.means[k], row.gains[k], row.bases[k] = x, mean, gained, base
@@ -330,21 +346,21 @@ def gather_scalars(examples, beliefs, n, keep, row):
 
 
 @inlined
-def put_back(examples, beliefs, n, k, mean, gained, least, example):
+def store_weight(examples, beliefs, n, k, mean, gained, least, example):
     """Store mean and gained as the state of the weight in slot k of row n; gained is raised to `least`."""
     most, far = (LIMIT_32, FAR_32) if beliefs.state.itemsize == 4 else (LIMIT_64, FAR_64)
     if k == 0:
-        beliefs.intercept[MOVED] = max(min(mean, far), -far)
-        beliefs.intercept[GAINED] = min(max(gained, least), most)
+        beliefs.intercept[MEAN_SHIFT] = max(min(mean, far), -far)
+        beliefs.intercept[PRECISION_GAIN] = min(max(gained, least), most)
     else:
         feature = examples.indices[examples.indptr[n] + k - 1]
         noise = rounding_phase(feature, example) if beliefs.state.itemsize == 4 else 0.0
-        beliefs.state[feature, MOVED] = max(min(nudged(mean, noise), far), -far)
-        beliefs.state[feature, GAINED] = min(max(nudged(gained, noise), least), most)
+        beliefs.state[feature, MEAN_SHIFT] = max(min(add_rounding_noise(mean, noise), far), -far)
+        beliefs.state[feature, PRECISION_GAIN] = min(max(add_rounding_noise(gained, noise), least), most)
 
 
 @kernel
-def nudged(value, noise):
+def add_rounding_noise(value, noise):
     """Return value + noise times the last place of a float32 of its size."""
     return value + noise * math.ldexp(1.0, math.frexp(value)[1] - 24)
 
@@ -383,7 +399,7 @@ def _by_quadrature(link, temper, mean, variance, probability):
 
 @kernel
 def _closed(link, temper, mean, variance, probability):
-    spread = links.spread(link)
+    spread = links.damping_constant(link)
     for row in range(mean.size):
         probability[row] = links.cdf(link, mean[row] / math.sqrt(1.0 + spread * (temper * variance[row])))
 

@@ -15,7 +15,7 @@ from bayou.core import links
 from bayou.kernels import normal_cdf
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, log1p_unit
-from bayou.kernels.vector import Vec, any_above, fill, magnitude, where_above
+from bayou.kernels.vector import Vec, any_above, broadcast, magnitude, where_above
 
 # The error of a third-order step is about its cube: for steps shorter than this, below the last place of the type.
 SHORT_32, SHORT_64 = 3e-3, 4e-6
@@ -79,14 +79,14 @@ def link_log_cdf(link, z):
 def link_peak_start(link, z):
     """Return the start of Newton's steps to the peak; see `links.peak_start`."""
     if link == links.PROBIT:
-        return fill(z, 0.0)
+        return broadcast(z, 0.0)
     if link == links.LOGISTIC:
         return max(z * -1.0, 0.0)
     return z * math.nan
 
 
 @kernel(forceinline=True)
-def settled(a, r):
+def solve_evidence_step(a, r):
     """Return S(-u) and S(u) at the solution of u = a + r S(-u), r >= 0: the score a after evidence of weight r.
 
     u = a + r S(-u) and -u = -(a + r) + r S(u) are the same equation, and in one of them u >= 0, where u - r S(-u) is

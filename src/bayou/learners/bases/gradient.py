@@ -14,7 +14,7 @@ from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.row_layout import Examples, examples_of, row_room
+from bayou.kernels.row_layout import BatchArrays, batch_arrays, padded_row_length
 
 # Largest sum of squared gradients, so that everything stays finite for any data.
 LIMIT_32, LIMIT_64 = LIMIT["float32"], LIMIT["float64"]
@@ -44,10 +44,10 @@ class GradientLearner(Learner):
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         score, probability = np.empty(len(batch)), np.empty(len(batch))
-        self._run_kernel(examples_of(batch, signs, weights), score, probability)
+        self._run_kernel(batch_arrays(batch, signs, weights), score, probability)
         return Scores(probability, score, None)
 
-    def _run_kernel(self, examples: Examples, score: np.ndarray, probability: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, score: np.ndarray, probability: np.ndarray) -> None:
         """Write score and probability of each row, then learn from the row if its weight is not 0."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class GradientLearner(Learner):
 @kernel
 def row_scratch(longest, weights, count):
     """Allocate (numbers: values and `count` other arrays, features) for any row, with the intercept's value set."""
-    room = row_room(longest)
+    room = padded_row_length(longest)
     numbers, features = zeros((1 + count, room), weights.state.dtype), zeros(room, np.uint32)
     numbers[0, 0], features[0] = weights.has_intercept, len(weights.state) - 1
     return numbers, features

@@ -11,7 +11,7 @@ import numpy as np
 # The range of the labels:
 #     SEEN        1 once there was a label, 0 before
 #     LOW, HIGH   the smallest and the largest label
-SEEN, LOW, HIGH = range(3)
+HAS_LABELS, MIN_LABEL, MAX_LABEL = range(3)
 
 
 def new_range() -> np.ndarray:
@@ -29,7 +29,7 @@ def cut_to_range(means: np.ndarray, targets: np.ndarray, weights: np.ndarray, he
     array([1., 1., 5.])
     """
     learned = weights != 0
-    first = (held[LOW], held[HIGH]) if held[SEEN] else (np.inf, -np.inf)
+    first = (held[MIN_LABEL], held[MAX_LABEL]) if held[HAS_LABELS] else (np.inf, -np.inf)
     lows = np.minimum.accumulate(np.append(first[0], np.where(learned, targets, np.inf)))
     highs = np.maximum.accumulate(np.append(first[1], np.where(learned, targets, -np.inf)))
     if highs[-1] >= lows[-1]:
@@ -40,7 +40,10 @@ def cut_to_range(means: np.ndarray, targets: np.ndarray, weights: np.ndarray, he
 
 def join_ranges(mine: np.ndarray, other: np.ndarray) -> None:
     """Extend the range `mine` to include the range `other`."""
-    if other[SEEN] and mine[SEEN]:
-        mine[LOW], mine[HIGH] = min(mine[LOW], other[LOW]), max(mine[HIGH], other[HIGH])
-    elif other[SEEN]:
+    if other[HAS_LABELS] and mine[HAS_LABELS]:
+        mine[MIN_LABEL], mine[MAX_LABEL] = (
+            min(mine[MIN_LABEL], other[MIN_LABEL]),
+            max(mine[MAX_LABEL], other[MAX_LABEL]),
+        )
+    elif other[HAS_LABELS]:
         mine[:] = other

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.gains import EVIDENCE, RECENT, Places, changed, gained, joined, refuse_less
+from bayou.core.gains import (
+    RULE_EVIDENCE,
+    RULE_RECENT,
+    LocationStrength,
+    apply_gain,
+    changed_rows,
+    check_grew_from,
+    gain,
+)
 from bayou.core.sharding import Rows, Sharding, ShardingLearner
 
 # Rows merged at a time, to bound the float64 copies.
@@ -19,7 +27,7 @@ def merge_pairs(
     others: Sequence[np.ndarray],
     base: np.ndarray | None,
     prior: Any = 0.0,
-    rule: int = EVIDENCE,
+    rule: int = RULE_EVIDENCE,
     may_lose: bool = False,
 ) -> None:
     """Merge `others` into `mine`: states of (location, strength) rows that were all trained from `base`.
@@ -40,15 +48,15 @@ def merge_pairs(
         met: Any = 0
         for state in (mine, *others):
             now = _places(state[part], held)
-            more, moved = gained(now, before, rule)
+            more, moved = gain(now, before, rule)
             if not may_lose:
-                refuse_less(more, before, rule)
+                check_grew_from(more, before, rule)
             a, b, met = a + more, b + moved, met + ((now.mean != before.mean) | (more != 0))
-        mine[part, 0], mine[part, 1] = joined(before, held, a, b, met, 1.0, rule)
+        mine[part, 0], mine[part, 1] = apply_gain(before, held, a, b, met, 1.0, rule)
 
 
-def _places(rows: np.ndarray, held: np.ndarray) -> Places:
-    return Places(rows[:, 0].astype(np.float64), rows[:, 1].astype(np.float64), held)
+def _places(rows: np.ndarray, held: np.ndarray) -> LocationStrength:
+    return LocationStrength(rows[:, 0].astype(np.float64), rows[:, 1].astype(np.float64), held)
 
 
 class LocationStrengthMixin(ShardingLearner):
@@ -62,11 +70,11 @@ class LocationStrengthMixin(ShardingLearner):
     def _rule(self) -> int:
         raise NotImplementedError
 
-    def _held_at(self, features: np.ndarray) -> np.ndarray:
+    def _prior_precision_at(self, features: np.ndarray) -> np.ndarray:
         """Return the prior precision of the weights of some features."""
         raise NotImplementedError
 
-    def _held_apart(self) -> float:
+    def _intercept_prior_precision(self) -> float:
         """Return the prior precision of the intercept."""
         raise NotImplementedError
 
@@ -77,32 +85,38 @@ class LocationStrengthSharding(Sharding):
     learner: LocationStrengthMixin
 
     def _changed_since(self, base: ShardingLearner) -> np.ndarray:
-        return changed([self.learner._arrays()["state"]], [base._arrays()["state"]])
+        return changed_rows([self.learner._arrays()["state"]], [base._arrays()["state"]])
 
-    def _gain_at(self, base: Rows, features: np.ndarray) -> np.ndarray:
-        return self._gain(self.learner._arrays()["state"][features], base["state"], self.learner._held_at(features))
+    def _feature_gain(self, base: Rows, features: np.ndarray) -> np.ndarray:
+        return self._gain(
+            self.learner._arrays()["state"][features], base["state"], self.learner._prior_precision_at(features)
+        )
 
-    def _gain_apart(self, base: Rows) -> np.ndarray:
-        return self._gain(self.learner._arrays()["intercept"], base["intercept"], self.learner._held_apart()).ravel()
+    def _global_gain(self, base: Rows) -> np.ndarray:
+        return self._gain(
+            self.learner._arrays()["intercept"], base["intercept"], self.learner._intercept_prior_precision()
+        ).ravel()
 
-    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        self._join("intercept", np.zeros(1, np.int64), self.learner._held_apart(), gains[None], parts, weight)
+    def _apply_global_gain(self, gains: np.ndarray, parts: int, weight: float) -> None:
+        self._join(
+            "intercept", np.zeros(1, np.int64), self.learner._intercept_prior_precision(), gains[None], parts, weight
+        )
 
-    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
-        self._join("state", features, self.learner._held_at(features), gains, met, weight)
+    def _apply_feature_gain(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
+        self._join("state", features, self.learner._prior_precision_at(features), gains, met, weight)
 
     def _discount(self, share: float) -> None:
-        if self.learner._rule != RECENT:
+        if self.learner._rule != RULE_RECENT:
             for name in ("state", "intercept"):
                 self.learner._arrays()[name][:, 1] *= share
 
     def _gain(self, rows: np.ndarray, base: np.ndarray, held: Any) -> np.ndarray:
         now, before = _places(rows, held), _places(base, held)
-        a, b = gained(now, before, self.learner._rule)
-        refuse_less(a, before, self.learner._rule)
+        a, b = gain(now, before, self.learner._rule)
+        check_grew_from(a, before, self.learner._rule)
         return np.stack([a, b], axis=1)
 
     def _join(self, name: str, rows: np.ndarray, held: Any, gains: np.ndarray, met: Any, weight: float) -> None:
         array = self.learner._arrays()[name]
-        joint = joined(_places(array[rows], held), held, gains[:, 0], gains[:, 1], met, weight, self.learner._rule)
+        joint = apply_gain(_places(array[rows], held), held, gains[:, 0], gains[:, 1], met, weight, self.learner._rule)
         array[rows] = np.stack(joint, axis=1)

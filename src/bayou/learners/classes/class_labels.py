@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import several, shown, whole_number
+from bayou.core.checks import check_int, check_iterable, shortened_repr
 from bayou.core.errors import BadInput
 
 # Larger whole numbers are not distinct in float64.
@@ -19,12 +19,12 @@ def own_classes(classes: Any, max_classes: int) -> list[float]:
     if classes is None:
         return []
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
-        classes = range(whole_number("classes", classes, 1, max_classes))
+        classes = range(check_int("classes", classes, 1, max_classes))
     wanted = "a number of classes, or a list of different whole numbers"
-    given = several("classes", classes, wanted)
+    given = check_iterable("classes", classes, wanted)
     labels = [float(label) if isinstance(label, int | float | np.number) else np.nan for label in given]
     if not all(_whole(np.array(labels))) or len(set(labels)) < len(labels):
-        raise BadInput(f"classes is {shown(classes)}; it must be {wanted}.")
+        raise BadInput(f"classes is {shortened_repr(classes)}; it must be {wanted}.")
     if len(labels) > max_classes:
         raise BadInput(f"classes has {len(labels)} labels, but max_classes is {max_classes}.")
     return labels

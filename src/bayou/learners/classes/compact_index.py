@@ -17,7 +17,7 @@ from bayou.core.batch import Batch
 from bayou.recipe.numbering import Numbering
 
 # Up to FEW features, tables have a row for each; larger tables grow by GROWTH.
-FEW, GROWTH = 1 << 16, 4
+FEW, GROWTH_FACTOR = 1 << 16, 4
 
 
 class CompactIndex:
@@ -28,41 +28,41 @@ class CompactIndex:
         self.numbering = Numbering(n_features) if numbered else None
         self.rows = FEW if numbered else n_features
 
-    def taken_with(self, batch: Batch, weights: np.ndarray) -> int:
+    def n_rows_after(self, batch: Batch, weights: np.ndarray) -> int:
         """Return the maximum number of rows that use memory after the batch is learned."""
-        return self.rows if self.numbering is None else self.taken + int(np.diff(batch.indptr)[weights > 0].sum())
+        return self.rows if self.numbering is None else self.n_rows_used + int(np.diff(batch.indptr)[weights > 0].sum())
 
     @property
-    def taken(self) -> int:
+    def n_rows_used(self) -> int:
         """Number of rows that use memory."""
         return self.rows if self.numbering is None else len(self.numbering) + 1
 
-    def placed(self, batch: Batch, weights: np.ndarray) -> Batch:
+    def reindex(self, batch: Batch, weights: np.ndarray) -> Batch:
         """Return the batch with table rows as features; features of rows with a weight are numbered first."""
         if self.numbering is None:
             return batch
         numbers = self.numbering.add(_ids(batch, weights))
-        while self.rows < self.taken:
-            self.rows *= GROWTH
-        return Batch.trusted(
+        while self.rows < self.n_rows_used:
+            self.rows *= GROWTH_FACTOR
+        return Batch.from_trusted(
             batch.indptr,
-            numbers + np.uint32(1) if len(numbers) == batch.nonzeros else self.places(batch.indices),
+            numbers + np.uint32(1) if len(numbers) == batch.nonzeros else self.rows_of(batch.indices),
             batch.values,
             None,
             None,
             tags=None,
-            longest=batch.longest,
-            largest=batch.largest,
-            ones=batch.ones,
+            max_row_length=batch.max_row_length,
+            max_abs_value=batch.max_abs_value,
+            is_all_ones=batch.is_all_ones,
             max_index=self.rows - 1,
             groups=batch.groups,
         )
 
-    def places(self, features: np.ndarray) -> np.ndarray:
+    def rows_of(self, features: np.ndarray) -> np.ndarray:
         """Return the table rows of some features."""
         if self.numbering is None:
             return features
-        found = self.numbering.find(features.astype(np.uint64) + np.uint64(1))
+        found = self.numbering.lookup(features.astype(np.uint64) + np.uint64(1))
         return found + np.uint32(1)  # UNKNOWN is the largest number: adding 1 wraps to row 0
 
     def features(self) -> np.ndarray | None:

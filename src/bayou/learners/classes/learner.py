@@ -42,25 +42,25 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core import registry
-from bayou.core.batch import Batch, Row
-from bayou.core.checks import one_of, shown, whole_number, yes_or_no
+from bayou.core.batch import Batch, Example
+from bayou.core.checks import check_bool, check_choice, check_int, shortened_repr
 from bayou.core.class_prediction import ClassPrediction, ClassScores, class_names
 from bayou.core.errors import BadInput
-from bayou.core.learner import PURPOSES, room_for_draws
-from bayou.core.prediction import Reading, no_posterior
+from bayou.core.learner import PURPOSES, allocate_draws
+from bayou.core.prediction import WeightView, no_posterior
 from bayou.core.validation import feature_numbers
 from bayou.learners.bank import Bank
 from bayou.learners.classes.class_labels import MAX_CLASSES, numbers_of, own_classes
-from bayou.learners.classes.members import ALL, OWN, Members
+from bayou.learners.classes.members import ALL_CLASSES, OWN_CLASS, Members
 from bayou.learners.classes.running import ClassRunner, StackedOutputs
 from bayou.learners.classes.sampling import drawn_logits, stacked_draws
 from bayou.learners.classes.stack_inputs import new_stack
-from bayou.learners.ensembles.delayed import RESTS, DelayedRows
+from bayou.learners.ensembles.delayed import IS_RESTING, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 from bayou.recipe.crosses import no_lanes
 
 # Maximum bytes of the stack's lines at a time.
-LINES = 64 << 20
+MAX_STACK_BYTES = 64 << 20
 
 
 class Classes(Ensemble):
@@ -109,7 +109,7 @@ class Classes(Ensemble):
             raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
         if own.get("pairs") is not None:
             raise BadInput(no_lanes())
-        self._max_classes = whole_number("max_classes", max_classes, 1, MAX_CLASSES)
+        self._max_classes = check_int("max_classes", max_classes, 1, MAX_CLASSES)
         known = own_classes(classes, self._max_classes)
         super().__init__(
             n_features=n_features,
@@ -118,7 +118,7 @@ class Classes(Ensemble):
             learner=learner,
             classes=None if classes is None else known,
             max_classes=self._max_classes,
-            light=yes_or_no("light", light),
+            light=check_bool("light", light),
             **own,
         )
         make = self._inner.load()
@@ -128,11 +128,11 @@ class Classes(Ensemble):
         self._widest = self._members.like._widest
         stacked = StackedOutputs.of(self._members.like, light)
         self._combination = new_stack(stacked.lane_of.size, self._max_classes, self._has_intercept)
-        self._later = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
+        self._later_combination = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
         self._delayed = DelayedRows()
-        stacks = self._combination, self._later, self._delayed
+        stacks = self._combination, self._later_combination, self._delayed
         self._runner = ClassRunner(self._members, stacked, *stacks, self._certain, self._max_classes, len(known))
-        self._members.check_room(len(known), self._members.index.taken)
+        self._members.check_room(len(known), self._members.index.n_rows_used)
         for label in known:
             self._members.join(label)
 
@@ -144,38 +144,38 @@ class Classes(Ensemble):
             raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
         numbers = numbers_of(batch.labels, weights, self._members.labels, self._max_classes)
         n_classes = max(len(self._members.labels), int(numbers.max(initial=-1)) + 1)
-        self._members.check_room(n_classes, self._members.index.taken_with(batch, weights))
+        self._members.check_room(n_classes, self._members.index.n_rows_after(batch, weights))
         return numbers, None
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Any:
         """Run as many rows at a time as the stack has lines for; `signs` are class indices."""
         n_classes = max(len(self._members.labels), int(signs.max(initial=0)) + 1)
-        size = max(1, LINES // (8 * self._combination.prior.size * n_classes))
+        size = max(1, MAX_STACK_BYTES // (8 * self._combination.prior.size * n_classes))
         told, examples = [], self._examples
         for start in range(0, max(len(batch), 1), size):
             rows = slice(start, start + size)
             part = batch if len(batch) <= size else batch[rows]
             told.append(self._runner.learn(part, signs[rows], weights[rows], examples))
             examples += int(np.count_nonzero(weights[rows]))
-        return told[0] if len(told) == 1 else ClassScores.joined(told)
+        return told[0] if len(told) == 1 else ClassScores.concatenate(told)
 
-    _joined = staticmethod(ClassScores.joined)
+    _concatenate_scores = staticmethod(ClassScores.concatenate)
 
-    def _run_next(self, batch: Batch) -> Any:
+    def _predict_next(self, batch: Batch) -> Any:
         return self._run(batch, np.full(len(batch), -1), np.zeros(len(batch), self._dtype))
 
-    def _run_later(self, batch: Batch) -> Any:
+    def _predict_later(self, batch: Batch) -> Any:
         """Predict later rows with the banks' combinations and the stack for them; other learners as for next rows."""
-        if not self._banks or not self._members.learners or not self.looks_later:
-            return self._run_next(batch)
+        if not self._banks or not self._members.learners or not self.supports_later:
+            return self._predict_next(batch)
         return self._runner.predict_later(batch, self._examples)
 
     @property
-    def looks_later(self) -> bool:
+    def supports_later(self) -> bool:
         """True if all learners support later rows; banks must have learned enough for that."""
-        return all(learner.looks_later for learner in self._members.learners)
+        return all(learner.supports_later for learner in self._members.learners)
 
-    def learn_row(self, row: Row, label: float, weight: float = 1.0) -> Any:
+    def learn_row(self, row: Example, label: float, weight: float = 1.0) -> Any:
         """Learn from one row and return its class probabilities, predicted before; with weight 0 only predict."""
         if weight == 0.0:
             return self.predict(row.batch()).expected[0]
@@ -196,14 +196,14 @@ class Classes(Ensemble):
         """
         if not self._inner.posterior:
             raise no_posterior(self._inner.name)
-        one_of("purpose", purpose, PURPOSES)
-        seed = whole_number("seed", seed, 0, 2**64 - 1)
+        check_choice("purpose", purpose, PURPOSES)
+        seed = check_int("seed", seed, 0, 2**64 - 1)
         with self._lock:
             self._check(batch)
-            batch = self._typed(batch)
-            room_for_draws(n_draws, len(batch) * max(len(self._members.learners), 1))
+            batch = self._cast_batch(batch)
+            allocate_draws(n_draws, len(batch) * max(len(self._members.learners), 1))
             logits = drawn_logits(
-                self._members.learners, batch, self._members.index.places(batch.indices), seed, purpose, n_draws
+                self._members.learners, batch, self._members.index.rows_of(batch.indices), seed, purpose, n_draws
             )
             return stacked_draws(logits, self._combination)
 
@@ -223,10 +223,10 @@ class Classes(Ensemble):
     def divided(self, learners: list[Any], rests: bool = True) -> Self:
         """Replace the learners by others, trained elsewhere, whose probabilities are only normalized; return self."""
         self._examples = max(learner.examples for learner in learners)
-        self._members.learners, self._members.learned[:, ALL] = list(learners), self._examples
+        self._members.learners, self._members.learned[:, ALL_CLASSES] = list(learners), self._examples
         self._members.resize()
-        self._delayed.progress[RESTS] = float(rests)
-        for shares in (self._combination.shares, self._later.shares):
+        self._delayed.progress[IS_RESTING] = float(rests)
+        for shares in (self._combination.shares, self._later_combination.shares):
             shares[:] = np.arange(shares.size) == 0
         return self
 
@@ -249,7 +249,7 @@ class Classes(Ensemble):
     @property
     def counts(self) -> np.ndarray:
         """Number of examples learned of each class, in the order of `labels`."""
-        return self._members.learned[:, OWN].copy()
+        return self._members.learned[:, OWN_CLASS].copy()
 
     @property
     def posterior(self) -> bool:
@@ -290,7 +290,7 @@ class Classes(Ensemble):
             pairs = np.array([learner.intercept for learner in self._members.learners]).reshape(-1, 2)
         return pairs[:, 0].copy(), pairs[:, 1].copy()
 
-    def reading_of(self, label: float, features: Any, view: str = "model", squares: Any = None) -> Reading:
+    def reading_of(self, label: float, features: Any, view: str = "model", squares: Any = None) -> WeightView:
         """Return the `reading` of the class with this label: changes of its log-odds against the rest.
 
         >>> from bayou.learners import Classes
@@ -300,50 +300,50 @@ class Classes(Ensemble):
         """
         known = self._members.labels.tolist()
         if label not in known:
-            raise BadInput(f"label is {shown(label)}, which is none of the classes that were met.")
+            raise BadInput(f"label is {shortened_repr(label)}, which is none of the classes that were met.")
         features = feature_numbers(features, self._n_features)
         with self._lock:
-            return self._members.learners[known.index(label)].reading(
-                self._members.index.places(features), view, squares
+            return self._members.learners[known.index(label)].weight_view(
+                self._members.index.rows_of(features), view, squares
             )
 
     def places(self, features: np.ndarray) -> np.ndarray:
         """Return the indices of some features in the classes' own learners."""
         with self._lock:
-            return self._members.index.places(features)
+            return self._members.index.rows_of(features)
 
     def placed(self, batch: Batch) -> Batch:
         """Return the same rows, with features indexed as in the classes' own learners."""
         with self._lock:
-            return self._members.index.placed(batch, np.zeros(len(batch), self._dtype))
+            return self._members.index.reindex(batch, np.zeros(len(batch), self._dtype))
 
-    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> Reading:
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
         raise BadInput("each class has its own weights: ask for those of one, as in reading_of(labels[0], features).")
 
     # --- files --------------------------------------------------------------------------------------------------
 
     @classmethod
-    def _written(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        return registry.find(parameters["learner"]).load()._written(parameters)
+    def _parameters_to_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        return registry.find(parameters["learner"]).load()._parameters_to_header(parameters)
 
     @classmethod
-    def _meant(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        return registry.find(parameters["learner"]).load()._meant(parameters)
+    def _parameters_from_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        return registry.find(parameters["learner"]).load()._parameters_from_header(parameters)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         members, progress = self._members, self._delayed.progress[::-1]  # in files, RESTS comes first
         own = {"labels": members.labels, "learned": members.learned, "progress": progress, "ids": members.ids}
         own |= {"tally": self._delayed.tally} | self._combination.arrays(len(members))
-        own |= {f"later {name}": array for name, array in self._later.arrays(len(members)).items()}
+        own |= {f"later {name}": array for name, array in self._later_combination.arrays(len(members)).items()}
         return own | members.arrays()
 
     @property
-    def _per_feature(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._members.named(self._members.like._per_feature)
+    def _per_feature_arrays(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._members.named(self._members.like._per_feature_arrays)
 
     @property
     def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
-        later = tuple(f"later {name}" for name in self._later.arrays(0))
+        later = tuple(f"later {name}" for name in self._later_combination.arrays(0))
         return (*later, "progress", "tally", *self._members.named(self._members.like._by_rows_at_hand))
 
     def _nbytes_for(self, n_features: int) -> int:

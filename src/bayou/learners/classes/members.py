@@ -14,7 +14,7 @@ from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.recipe.numbering import Numbering
 
 # Counters of each class: examples since it joined, and its own among them.
-ALL, OWN = range(2)
+ALL_CLASSES, OWN_CLASS = range(2)
 # Available memory is checked before tables grow by more than this.
 MIN_CHECKED_BYTES = 64 << 20
 # Arrays of learners that files leave out: the loss on later rows is tallied for all classes together.
@@ -62,7 +62,7 @@ class Members:
 
     def check_room(self, n_classes: int, rows: int) -> None:
         """Raise BadInput if there is not enough memory for this many classes and rows."""
-        each, taken = self.like.nbytes_for(rows), self.like.nbytes_for(self.index.taken)
+        each, taken = self.like.nbytes_for(rows), self.like.nbytes_for(self.index.n_rows_used)
         more = n_classes * each - len(self) * taken
         if self._banks and more > MIN_CHECKED_BYTES:
             what = f"{n_classes} classes x {rows:,} features x {each // rows} bytes"
@@ -77,7 +77,7 @@ class Members:
 
     def ask(self, asked: Callable[[Learner, Any], Any], features: Any) -> np.ndarray:
         """Return `asked(learner, places)` of each learner for some features, shape (classes, features)."""
-        places = self.index.places(np.arange(self._n_features)[features])
+        places = self.index.rows_of(np.arange(self._n_features)[features])
         rows = [asked(learner, places) for learner in self.learners]
         return np.stack(rows) if rows else np.zeros((0, len(places)), self._own["dtype"])
 
@@ -104,7 +104,7 @@ class Members:
         for _ in range(len(self), min(shapes.get("labels", (0,))[0], max_classes)):
             self.join(0.0)
         if self.index.numbering is not None and self.learners:
-            self.index.rows = shapes.get(f"0:{self.like._per_feature[0]}", (self.index.rows,))[0]
+            self.index.rows = shapes.get(f"0:{self.like._per_feature_arrays[0]}", (self.index.rows,))[0]
             self.resize()
         for k, learner in enumerate(self.learners):
             prefix = f"{k}:"
@@ -112,7 +112,7 @@ class Members:
 
     def restore(self) -> None:
         """Recompute the state that files do not store, after the arrays were loaded."""
-        for learner, learned in zip(self.learners, self.learned[:, ALL].tolist(), strict=True):
+        for learner, learned in zip(self.learners, self.learned[:, ALL_CLASSES].tolist(), strict=True):
             learner._examples = learned
             learner._check_state()
         if self.index.numbering is not None:

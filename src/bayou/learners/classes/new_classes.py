@@ -10,12 +10,12 @@ import numpy as np
 from bayou.core.learner import Learner
 from bayou.core.model_file import nonzero_rows
 from bayou.learners.bank import Bank
-from bayou.learners.bank.merging import mirror_combination, mirror_lanes
+from bayou.learners.bank.merging import mirror_combination, negate_lanes
 from bayou.learners.classes.learner import Classes
 
 
-def extends(learner: Learner) -> bool:
-    """Return whether `extended` supports a learner: `Classes`, banks, and learners with a location per weight."""
+def can_extend(learner: Learner) -> bool:
+    """Return whether `extend` supports a learner: `Classes`, banks, and learners with a location per weight."""
     if isinstance(learner, Classes | Bank):
         return True
     arrays = learner._arrays()
@@ -23,7 +23,7 @@ def extends(learner: Learner) -> bool:
     return pairs and not np.any(learner.parameters.get("prior_mean", 0.0))
 
 
-def extended(learner: Any) -> Classes:
+def extend(learner: Any) -> Classes:
     """Return a multiclass learner made from a binary one, which serves for class 1 and its mirror image for class 0.
 
     >>> from bayou import Batch
@@ -37,15 +37,15 @@ def extended(learner: Any) -> Classes:
     if isinstance(learner, Classes):
         return learner
     many = Classes(learner=learner.name, classes=2, **learner.parameters)
-    return many.divided([_mirrored(learner), copy.copy(learner)], rests=False)
+    return many.divided([_negated(learner), copy.copy(learner)], rests=False)
 
 
-def _mirrored(learner: Any) -> Any:
+def _negated(learner: Any) -> Any:
     """Return the learner that the opposite labels would have given, up to rounding: all means are negated."""
     twin = copy.copy(learner)
     if isinstance(twin, Bank):
-        mirror_lanes(twin._lanes)
-        for combination in (twin._combination, twin._later):
+        negate_lanes(twin._lanes)
+        for combination in (twin._combination, twin._later_combination):
             mirror_combination(combination)
         return twin
     for array in twin._arrays().values():

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayou.core.threads import all_done
-from bayou.learners.classes.stack_inputs import StackInputs, StackOutputs, StackState, look, share
+from bayou.core.threads import run_all
+from bayou.learners.classes.stack_inputs import StackInputs, StackOutputs, StackState, fill_stacker_inputs, share
 from bayou.learners.classes.stacker import stack as step
 
 # Minimum of rows times classes for which threads pay.
-WORTH_THREADS = 1024
+MIN_THREADED_CELLS = 1024
 
 
 class StackedRows(NamedTuple):
@@ -41,12 +41,12 @@ class StackRunner:
         if not n_classes or first == last:
             return
         stack, (inputs, numbers, weights, outputs) = self.stack, rows
-        middle, apart = (first + last) // 2, (last - first) * n_classes >= WORTH_THREADS
+        middle, apart = (first + last) // 2, (last - first) * n_classes >= MIN_THREADED_CELLS
         halves = ((first, middle), (middle, last))
-        all_done([partial(look, inputs, n_classes, *half) for half in halves], apart)
+        run_all([partial(fill_stacker_inputs, inputs, n_classes, *half) for half in halves], apart)
         labels = numbers, weights.astype(np.float64)
-        each = zip(range(len(stack.mean)), outputs.answers, outputs.spread, strict=True)
+        each = zip(range(len(stack.mean)), outputs.probabilities, outputs.score_variances, strict=True)
         own = n_classes, first, last
-        all_done([partial(step, inputs.lines, *labels, stack, j, *own, *said) for j, *said in each], apart)
+        run_all([partial(step, inputs.inputs, *labels, stack, j, *own, *said) for j, *said in each], apart)
         follows = float(self._follows)
-        share(inputs.lines, *labels, stack, outputs, n_classes, examples, follows, self._certain, first, last)
+        share(inputs.inputs, *labels, stack, outputs, n_classes, examples, follows, self._certain, first, last)

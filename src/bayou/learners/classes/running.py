@@ -10,15 +10,15 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.class_prediction import ClassScores
 from bayou.core.learner import Learner
-from bayou.core.threads import all_done
+from bayou.core.threads import run_all
 from bayou.learners.bank import Bank
-from bayou.learners.bank.combination import LOST, TOLD
+from bayou.learners.bank.combination import DELAYED_LOG_ODDS, DELAYED_LOSS
 from bayou.learners.bank.running import LabelledRows
 from bayou.learners.classes.compact_index import SharedBatch
-from bayou.learners.classes.members import ALL, OWN, Members
-from bayou.learners.classes.parallel import WORTH_THREADS, StackedRows, StackRunner
-from bayou.learners.classes.stack_inputs import StackOutputs, StackState, new_heard, new_said
-from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayedRows, class_log_losses
+from bayou.learners.classes.members import ALL_CLASSES, OWN_CLASS, Members
+from bayou.learners.classes.parallel import MIN_THREADED_CELLS, StackedRows, StackRunner
+from bayou.learners.classes.stack_inputs import StackOutputs, StackState, new_stack_inputs, new_stack_outputs
+from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayedRows, class_log_losses
 
 
 class StackedOutputs(NamedTuple):
@@ -34,7 +34,7 @@ class StackedOutputs(NamedTuple):
         if not isinstance(learner, Bank) or light:
             return cls(width, np.zeros(0, np.int64), np.zeros(0, learner.parameters["dtype"]))
         combination = learner._combination
-        return cls(width, combination.lane_of, combination.output_spread[combination.slots])
+        return cls(width, combination.lane_of, combination.output_damping[combination.slots])
 
 
 class _Chunk(NamedTuple):
@@ -78,34 +78,34 @@ class ClassRunner:
         # classes join
         fresh = np.flatnonzero((numbers >= before) & (weights > 0))
         joins = fresh[np.unique(numbers[fresh], return_index=True)[1]]
-        placed = SharedBatch.of(members.index.placed(batch, weights))
+        placed = SharedBatch.of(members.index.reindex(batch, weights))
         for row in joins.tolist():
             members.join(float(np.asarray(batch.labels)[row]))
         members.resize()
         n_classes, starts = len(members), [0] * before + joins.tolist()
         seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
         # every learner alone
-        taught = weights * (1.0 - self._delayed.progress[RESTS])
-        inputs = new_heard(self._live.stack, n_rows, n_classes, *self._stacked)
-        outputs = new_said(2, n_rows, n_classes)
+        taught = weights * (1.0 - self._delayed.progress[IS_RESTING])
+        inputs = new_stack_inputs(self._live.stack, n_rows, n_classes, *self._stacked)
+        outputs = new_stack_outputs(2, n_rows, n_classes)
         chunk = _Chunk(placed, StackedRows(inputs, numbers, weights, outputs), np.full((n_classes, 2, n_rows), np.nan))
         work = [partial(self._collect_outputs, chunk, k, start, int(seen[start])) for k, start in enumerate(starts)]
-        all_done(work, apart=n_rows * n_classes >= WORTH_THREADS)
+        run_all(work, parallel=n_rows * n_classes >= MIN_THREADED_CELLS)
         # the stacks: the live one, then that for later rows
         rows, edges = chunk.rows._replace(weights=taught), [0, *(joins + 1).tolist(), n_rows]
         later = np.full(n_rows, np.nan)
         for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
             self._live.run(rows, known, int(seen[first]), first, last)
             delayed = chunk.delayed[:known, :, first:last]
-            kept = first + np.flatnonzero(~np.isnan(delayed[:, TOLD]).any(axis=0)) if known else []
+            kept = first + np.flatnonzero(~np.isnan(delayed[:, DELAYED_LOG_ODDS]).any(axis=0)) if known else []
             if len(kept):
-                said = self._stack_later(chunk.delayed[:known, TOLD, kept].T, numbers[kept], taught[kept])
-                ahead = ~np.isnan(chunk.delayed[:known, LOST, kept]).any(axis=0)
+                said = self._stack_later(chunk.delayed[:known, DELAYED_LOG_ODDS, kept].T, numbers[kept], taught[kept])
+                ahead = ~np.isnan(chunk.delayed[:known, DELAYED_LOSS, kept]).any(axis=0)
                 later[kept[ahead]] = _of_own(said.probability, numbers[kept])[ahead]
                 self._delayed.progress[N_LEARNED] += np.count_nonzero(taught[kept])
         # counters
         unseen = self._unseen(before + np.searchsorted(joins, np.arange(n_rows)), seen[:-1])
-        members.learned[:, OWN] += np.bincount(numbers[weights > 0], minlength=n_classes)
+        members.learned[:, OWN_CLASS] += np.bincount(numbers[weights > 0], minlength=n_classes)
         if isinstance(members.like, Bank) and taught.any():
             live, later = (
                 class_log_losses(np.where(p == 0.0, unseen, p * (1.0 - unseen)))
@@ -118,14 +118,14 @@ class ClassRunner:
         """Predict rows with the banks' combinations for later rows and the stack on top of these."""
         n_rows, learners = len(batch), self._members.learners
         nothing = np.zeros(n_rows, learners[0].parameters["dtype"])
-        placed = self._members.index.placed(batch, nothing)
+        placed = self._members.index.reindex(batch, nothing)
         log_odds, own = np.empty((2, n_rows, len(learners)))
 
         def ask(k: int) -> None:
-            scores = learners[k]._run_later(placed)
-            log_odds[:, k], own[:, k] = learners[k].prediction(scores).log_odds, scores.variance
+            scores = learners[k]._predict_later(placed)
+            log_odds[:, k], own[:, k] = learners[k].wrap_scores(scores).log_odds, scores.variance
 
-        all_done([partial(ask, k) for k in range(len(learners))], apart=n_rows * len(learners) >= WORTH_THREADS)
+        run_all([partial(ask, k) for k in range(len(learners))], parallel=n_rows * len(learners) >= MIN_THREADED_CELLS)
         said = self._stack_later(log_odds, np.full(n_rows, -1), nothing, own)
         unseen = self._unseen(np.full(n_rows, len(learners)), examples)
         return ClassScores(said.probability, said.mean, said.variance, unseen)
@@ -136,20 +136,20 @@ class ClassRunner:
         batch = chunk.batch if start == 0 else chunk.batch[rows]
         inputs, numbers, weights, outputs = chunk.rows
         signs = np.where(numbers[rows] == number, 1.0, -1.0).astype(learner._dtype)
-        learner._examples = int(self._members.learned[number, ALL])
+        learner._examples = int(self._members.learned[number, ALL_CLASSES])
         if isinstance(learner, Bank):
             learner._runner.n_examples_before = examples - learner._examples
             labelled = LabelledRows(batch, signs, weights[rows])
-            scores, delayed = learner._runner.learn(labelled, inputs.lanes[number, rows], learner._examples)
+            scores, delayed = learner._runner.learn(labelled, inputs.lane_outputs[number, rows], learner._examples)
             if delayed is not None:
                 chunk.delayed[number][:, rows] = delayed
         else:
             scores = learner._run(batch, signs, weights[rows])
         learner._examples += int(np.count_nonzero(weights[rows]))
-        self._members.learned[number, ALL] = learner._examples
-        inputs.log_odds[number, rows] = learner.prediction(scores).log_odds
+        self._members.learned[number, ALL_CLASSES] = learner._examples
+        inputs.log_odds[number, rows] = learner.wrap_scores(scores).log_odds
         if scores.variance is not None:
-            outputs.own[rows, number] = scores.variance
+            outputs.learner_variances[rows, number] = scores.variance
 
     def _stack_later(
         self, log_odds: np.ndarray, numbers: np.ndarray, weights: np.ndarray, own: Any = 0.0
@@ -157,8 +157,11 @@ class ClassRunner:
         """Run banks' log-odds, shape (rows, classes), through the stack for later rows."""
         n_rows, n_classes = log_odds.shape
         nothing = np.zeros(0, np.int64), np.zeros(0, self._stacked.spread.dtype)
-        inputs, outputs = new_heard(self._later.stack, n_rows, n_classes, 0, *nothing), new_said(1, n_rows, n_classes)
-        outputs.own[:] = own
+        inputs, outputs = (
+            new_stack_inputs(self._later.stack, n_rows, n_classes, 0, *nothing),
+            new_stack_outputs(1, n_rows, n_classes),
+        )
+        outputs.learner_variances[:] = own
         inputs.log_odds[:] = log_odds.T
         self._later.run(StackedRows(inputs, numbers, weights, outputs), n_classes, 0, 0, n_rows)
         return outputs

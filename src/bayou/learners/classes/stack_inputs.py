@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
-from bayou.kernels.allocate import aligned, zeros
+from bayou.kernels.allocate import aligned_zeros_1d, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, exp2_within, log, log_sigmoid
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
-from bayou.kernels.vector import LANES, fill, load, load_one, padded, sqrt, store
+from bayou.kernels.vector import LANES, broadcast, broadcast_load, load, pad_to_lanes, sqrt, store
 from bayou.learners.ensembles.shares import leak_after, set_shares
 from bayou.learners.ensembles.stackers import MAX_LOGIT, MAX_STACKED_LOGIT, STACKER_PRIOR
 
@@ -59,7 +59,7 @@ class StackState(NamedTuple):
 def new_stack(n_outputs: int, max_classes: int, has_offsets: bool, n_stackers: int = 2) -> StackState:
     """Return an untrained stack for `n_outputs` outputs of each learner."""
     slots = n_outputs + 2
-    prior = np.zeros(padded(slots + BASE + 1))
+    prior = np.zeros(pad_to_lanes(slots + BASE + 1))
     prior[0], prior[1:slots] = STACKER_PRIOR, COEFFICIENTS_PRIOR / (n_outputs + 1)
     return StackState(
         prior=prior,
@@ -74,22 +74,22 @@ def new_stack(n_outputs: int, max_classes: int, has_offsets: bool, n_stackers: i
 class StackInputs(NamedTuple):
     """Outputs of the learners of all classes for some rows, and the lines computed from them."""
 
-    lanes: np.ndarray  # lane outputs: for each class and row, mean and variance of the score in every lane
+    lane_outputs: np.ndarray  # lane outputs: for each class and row, mean and variance of the score in every lane
     log_odds: np.ndarray  # of each class and row
     lane_of: np.ndarray  # the lane of each output that is stacked
-    output_spread: np.ndarray  # C8 kp
-    lines: np.ndarray
+    output_damping: np.ndarray  # C8 kp
+    inputs: np.ndarray
 
 
-def new_heard(
-    into: StackState, rows: int, n_classes: int, width: int, lane_of: np.ndarray, spread: np.ndarray
+def new_stack_inputs(
+    into: StackState, rows: int, n_classes: int, width: int, lane_of: np.ndarray, score_variances: np.ndarray
 ) -> StackInputs:
     """Allocate empty inputs for the given rows, classes and lanes."""
     return StackInputs(
-        np.empty((n_classes, rows, 2, width), spread.dtype),
+        np.empty((n_classes, rows, 2, width), score_variances.dtype),
         np.empty((n_classes, rows)),
         lane_of,
-        spread,
+        score_variances,
         aligned_zeros(rows * n_classes, into.prior.size, "float64").reshape(rows, n_classes, into.prior.size),
     )
 
@@ -97,11 +97,11 @@ def new_heard(
 @inlined
 def _lay_out(heard, m, s, n_classes, row):
     """Gather a row's outputs by slots of all classes, in advance: vectors cannot be loaded from values just stored."""
-    lane_of, lanes, log_odds = heard.lane_of, heard.lanes.reshape(-1), heard.log_odds.reshape(-1)
+    lane_of, lane_outputs, log_odds = heard.lane_of, heard.lane_outputs.reshape(-1), heard.log_odds.reshape(-1)
     rows, width, room = (
-        np.uint64(heard.lanes.shape[1]),
-        np.uint64(heard.lanes.shape[3]),
-        np.uint64(heard.lines.shape[2]),
+        np.uint64(heard.lane_outputs.shape[1]),
+        np.uint64(heard.lane_outputs.shape[3]),
+        np.uint64(heard.inputs.shape[2]),
     )
     last = np.uint64(lane_of.size + 1)
     for k in range(np.uint64(n_classes)):
@@ -111,31 +111,31 @@ def _lay_out(heard, m, s, n_classes, row):
         for o in range(np.uint64(lane_of.size)):
             lane = place + np.uint64(lane_of[o])
             slot += np.uint64(1)
-            m[slot], s[slot] = lanes[lane], lanes[lane + width]
+            m[slot], s[slot] = lane_outputs[lane], lane_outputs[lane + width]
 
 
 @kernel
-def look(heard, n_classes, first, last):
+def fill_stacker_inputs(heard, n_classes, first, last):
     """Compute the stackers' inputs of rows in [first, last) from the learners' outputs. `heard` is a `StackInputs`."""
-    room, view, n_outputs = heard.lines.shape[2], heard.lines.reshape(-1), heard.lane_of.size
-    m, s = aligned(n_classes * room, np.float64), aligned(n_classes * room, np.float64)
-    spread, raw, further, logs = (
+    room, view, n_outputs = heard.inputs.shape[2], heard.inputs.reshape(-1), heard.lane_of.size
+    m, s = aligned_zeros_1d(n_classes * room, np.float64), aligned_zeros_1d(n_classes * room, np.float64)
+    score_variances, raw, further, logs = (
         zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64)
     )  # fmt: skip
     log_bases, bases = zeros(n_classes + LANES, np.float64), zeros(n_classes + LANES, np.float64)
     for o in range(n_outputs):
-        spread[1 + o] = heard.output_spread[o]
+        score_variances[1 + o] = heard.output_damping[o]
     for slot in range(1, room):
         further[slot] = 1.0
     raw[1 + n_outputs] = 1.0
-    zero = fill(load(spread, 0), 0.0)
+    zero = broadcast(load(score_variances, 0), 0.0)
     for row in range(first, last):
-        begin = row * heard.lines.shape[1] * room
+        begin = row * heard.inputs.shape[1] * room
         _lay_out(heard, m, s, n_classes, row)
         for at in range(0, room, LANES):
             whole = zero
             for place in range(at, n_classes * room, room):
-                z = load(m, place) / sqrt(load(s, place) * load(spread, at) + 1.0)
+                z = load(m, place) / sqrt(load(s, place) * load(score_variances, at) + 1.0)
                 z = max(min(z, MAX_LOGIT), -MAX_LOGIT)
                 likely = log_sigmoid(z)
                 said = likely + (z - likely) * load(raw, at)
@@ -149,10 +149,10 @@ def look(heard, n_classes, first, last):
         for at in range(0, room, LANES):
             centre = zero
             for k in range(n_classes):
-                line, offset = begin + k * room + at, max(load_one(log_bases, k), -MAX_STACKED_LOGIT)
+                line, offset = begin + k * room + at, max(broadcast_load(log_bases, k), -MAX_STACKED_LOGIT)
                 seen = max(load(view, line) - load(logs, at), -MAX_STACKED_LOGIT) - offset * load(further, at)
                 store(view, line, seen)
-                centre = centre + seen * load_one(bases, k)
+                centre = centre + seen * broadcast_load(bases, k)
             for line in range(begin + at, begin + n_classes * room, room):
                 store(view, line, load(view, line) - centre)
         for k in range(n_classes):
@@ -163,15 +163,15 @@ def look(heard, n_classes, first, last):
 class StackOutputs(NamedTuple):
     """Results of stackers and learners by row and class, and of the stack; `own` and `spread` are variances."""
 
-    answers: np.ndarray  # of each stacker
-    spread: np.ndarray  # of each stacker's scores
-    own: np.ndarray  # of the learners' scores
+    probabilities: np.ndarray  # of each stacker
+    score_variances: np.ndarray  # of each stacker's scores
+    learner_variances: np.ndarray  # of the learners' scores
     probability: np.ndarray
     mean: np.ndarray  # of the classes' log-odds
     variance: np.ndarray
 
 
-def new_said(n_stackers: int, rows: int, n_classes: int) -> StackOutputs:
+def new_stack_outputs(n_stackers: int, rows: int, n_classes: int) -> StackOutputs:
     """Allocate outputs, all zero, for the given stackers, rows and classes."""
     shape = rows, n_classes
     return StackOutputs(
@@ -192,26 +192,26 @@ def _tell(said, shares, row, n_classes, certain):
             for i in range(n_classes):
                 if i != k:
                     rest += probability[row, i]
-        unsure = 0.0 if certain else said.own[row, k]
+        unsure = 0.0 if certain else said.learner_variances[row, k]
         for j in range(1, shares.size):
-            unsure += 0.0 if certain else shares[j] * said.spread[j - 1, row, k]
+            unsure += 0.0 if certain else shares[j] * said.score_variances[j - 1, row, k]
         variance[row, k] = unsure
         mean[row, k] = math.log(p / max(rest, MIN_PROBABILITY)) * math.sqrt(1.0 + C8 * unsure)
 
 
 @kernel
-def share(lines, labels, weights, into, said, n_classes, examples, floor, certain, first, last):
+def share(inputs, labels, weights, into, said, n_classes, examples, floor, certain, first, last):
     """Mix base and stackers by their shares, update the shares, and return the number of examples so far.
 
     `said` is a `StackOutputs`. `floor` is 1 for fixed share, 0 for Bayes' rule; `certain`: learners give no variances.
     """
-    shares, room, n = into.shares, lines.shape[2], into.shares.size
-    answers, probability = said.answers, said.probability
+    shares, room, n = into.shares, inputs.shape[2], into.shares.size
+    answers, probability = said.probabilities, said.probability
     chances, even = zeros(n, np.float64), np.ones(n)
     for row in range(first, last):
         whole = 0.0
         for k in range(n_classes):
-            p = shares[0] * max(lines[row, k, room - BASE], MIN_PROBABILITY)
+            p = shares[0] * max(inputs[row, k, room - BASE], MIN_PROBABILITY)
             for j in range(1, n):
                 p += shares[j] * answers[j - 1, row, k]
             probability[row, k] = p
@@ -229,7 +229,7 @@ def share(lines, labels, weights, into, said, n_classes, examples, floor, certai
             continue
         best = -np.inf
         for j in range(n):
-            chance = max(lines[row, label, room - BASE], MIN_PROBABILITY) if j == 0 else answers[j - 1, row, label]
+            chance = max(inputs[row, label, room - BASE], MIN_PROBABILITY) if j == 0 else answers[j - 1, row, label]
             chances[j] = math.log(shares[j]) + c * math.log(chance) if shares[j] > 0.0 else -np.inf
             best = max(best, chances[j])
         for j in range(n):

@@ -12,20 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from bayou.core.links import C8
-from bayou.kernels.allocate import aligned, zeros
+from bayou.kernels.allocate import aligned_zeros_1d, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import (
     LANES,
-    fill,
-    highest,
+    broadcast,
+    broadcast_load,
     load,
-    load_one,
+    max_lane,
     sqrt,
     store,
-    total,
-    totals,
+    sum_lanes,
+    sum_lanes_many,
     where_above,
 )
 from bayou.learners.classes.stack_inputs import LOG_BASE, MIN_PROBABILITY
@@ -43,7 +43,9 @@ MOST_REPEATS = 8
 #   ROOT      sqrt(g_k)
 #   Q         its probability
 #   D         sqrt(g_k) (y_k - q_k), times the weight
-REAL, KNOWN, B, GAINED, M, S, ROOT, Q, D, OF_CLASS = range(10)
+IS_CLASS, BASE_LOG_PROBABILITY, OFFSET, OFFSET_GAIN, SCORE_MEAN, SCORE_VARIANCE, SQRT_G, Q, D, N_CLASS_FIELDS = range(
+    10
+)
 
 
 class StackerScratch(NamedTuple):
@@ -52,7 +54,7 @@ class StackerScratch(NamedTuple):
     mean: np.ndarray
     C: np.ndarray  # rows padded to a multiple of four
     A: np.ndarray
-    B: np.ndarray  # I + C A
+    OFFSET: np.ndarray  # I + C A
     weighted: np.ndarray  # lines times g_k q_k
     u: np.ndarray
     slope: np.ndarray
@@ -66,9 +68,21 @@ def _new_work(into, which, n_classes):
     room, slots, padded = into.prior.size, into.covariance.shape[1], (n_classes + LANES - 1) // LANES * LANES
     rows = (slots + 3) // 4 * 4
     work = StackerScratch(
-        *(aligned(room, np.float64), aligned(rows * room, np.float64), aligned(rows * room, np.float64)),
-        *(aligned(rows * room, np.float64), aligned(n_classes * room, np.float64), aligned(room, np.float64)),
-        *(aligned(room, np.float64), aligned(OF_CLASS * padded, np.float64), aligned(2 * padded * LANES, np.float64)),
+        *(
+            aligned_zeros_1d(room, np.float64),
+            aligned_zeros_1d(rows * room, np.float64),
+            aligned_zeros_1d(rows * room, np.float64),
+        ),
+        *(
+            aligned_zeros_1d(rows * room, np.float64),
+            aligned_zeros_1d(n_classes * room, np.float64),
+            aligned_zeros_1d(room, np.float64),
+        ),
+        *(
+            aligned_zeros_1d(room, np.float64),
+            aligned_zeros_1d(N_CLASS_FIELDS * padded, np.float64),
+            aligned_zeros_1d(2 * padded * LANES, np.float64),
+        ),
         zeros(2 * max(room, padded), np.float64),
     )
     work.unit[max(room, padded)] = 1.0
@@ -77,62 +91,66 @@ def _new_work(into, which, n_classes):
         for i in range(slots):
             work.C[i * room + slot] = into.covariance[which, i, slot]
     for k in range(n_classes):
-        work.of_class[REAL * padded + k] = 1.0
-        work.of_class[B * padded + k] = into.offsets[which, 0, k]
-        work.of_class[GAINED * padded + k] = into.offsets[which, 1, k]
+        work.of_class[IS_CLASS * padded + k] = 1.0
+        work.of_class[OFFSET * padded + k] = into.offsets[which, 0, k]
+        work.of_class[OFFSET_GAIN * padded + k] = into.offsets[which, 1, k]
     return work
 
 
 @kernel(forceinline=True)
 def _keep(into, which, n_classes, work):
     """Copy the learned state from the scratch back to the stack."""
-    room, slots, padded = into.prior.size, into.covariance.shape[1], work.of_class.size // OF_CLASS
+    room, slots, padded = into.prior.size, into.covariance.shape[1], work.of_class.size // N_CLASS_FIELDS
     for slot in range(room):
         into.mean[which, slot] = work.mean[slot]
         for i in range(slots):
             into.covariance[which, i, slot] = work.C[i * room + slot]
     for k in range(n_classes):
-        into.offsets[which, 0, k] = work.of_class[B * padded + k]
-        into.offsets[which, 1, k] = work.of_class[GAINED * padded + k]
+        into.offsets[which, 0, k] = work.of_class[OFFSET * padded + k]
+        into.offsets[which, 1, k] = work.of_class[OFFSET_GAIN * padded + k]
 
 
 @inlined
 def _answer(view, begin, work, room, n_classes, offset_prior):
     """Compute mean and variance of each class's score, and q, the softmax."""
-    numbers, C, sums, padded = work.of_class, work.C, work.sums, work.of_class.size // OF_CLASS
-    zero = fill(load(C, 0), 0.0)
+    numbers, C, sums, padded = work.of_class, work.C, work.sums, work.of_class.size // N_CLASS_FIELDS
+    zero = broadcast(load(C, 0), 0.0)
     for k in range(n_classes):
         line = begin + k * room
-        numbers[KNOWN * padded + k] = view[line + room - LOG_BASE]
+        numbers[BASE_LOG_PROBABILITY * padded + k] = view[line + room - LOG_BASE]
         score = spread = zero
         for at in range(0, room, LANES):
             even = odd = zero
             for i in range(0, C.size // room, 2):
-                even = even + load(C, i * room + at) * load_one(view, line + i)
-                odd = odd + load(C, i * room + room + at) * load_one(view, line + i + 1)
+                even = even + load(C, i * room + at) * broadcast_load(view, line + i)
+                odd = odd + load(C, i * room + room + at) * broadcast_load(view, line + i + 1)
             seen = load(view, line + at)
             score, spread = score + load(work.mean, at) * seen, spread + (even + odd) * seen
         store(sums, k * LANES, score)
         store(sums, (padded + k) * LANES, spread)
     best = zero - 1e300
     for k in range(0, padded, LANES):
-        m = totals(sums, k * LANES, LANES) + load(numbers, KNOWN * padded + k) + load(numbers, B * padded + k)
-        s = max(totals(sums, (padded + k) * LANES, LANES), 0.0)
-        s = s + offset_prior / (load(numbers, GAINED * padded + k) * offset_prior + 1.0)
+        m = (
+            sum_lanes_many(sums, k * LANES, LANES)
+            + load(numbers, BASE_LOG_PROBABILITY * padded + k)
+            + load(numbers, OFFSET * padded + k)
+        )
+        s = max(sum_lanes_many(sums, (padded + k) * LANES, LANES), 0.0)
+        s = s + offset_prior / (load(numbers, OFFSET_GAIN * padded + k) * offset_prior + 1.0)
         root = 1.0 / sqrt(s * C8 + 1.0)
-        logit = where_above(load(numbers, REAL * padded + k), 0.0, m * root, zero - 1e300)
+        logit = where_above(load(numbers, IS_CLASS * padded + k), 0.0, m * root, zero - 1e300)
         best = max(best, logit)
-        store(numbers, S * padded + k, s)
-        store(numbers, ROOT * padded + k, root)
-        store(numbers, M * padded + k, logit)
-    most, whole = highest(best), zero
+        store(numbers, SCORE_VARIANCE * padded + k, s)
+        store(numbers, SQRT_G * padded + k, root)
+        store(numbers, SCORE_MEAN * padded + k, logit)
+    most, whole = max_lane(best), zero
     for k in range(0, padded, LANES):
-        q = exp2((load(numbers, M * padded + k) - most) * LOG2E) * load(numbers, REAL * padded + k)
+        q = exp2((load(numbers, SCORE_MEAN * padded + k) - most) * LOG2E) * load(numbers, IS_CLASS * padded + k)
         whole = whole + q
         store(numbers, Q * padded + k, q)
-    part = 1.0 / total(whole)
+    part = 1.0 / sum_lanes(whole)
     for k in range(0, padded, LANES):
-        q = max(load(numbers, Q * padded + k) * part, MIN_PROBABILITY) * load(numbers, REAL * padded + k)
+        q = max(load(numbers, Q * padded + k) * part, MIN_PROBABILITY) * load(numbers, IS_CLASS * padded + k)
         store(numbers, Q * padded + k, q)
 
 
@@ -140,16 +158,16 @@ def _answer(view, begin, work, room, n_classes, offset_prior):
 def _product(into, left, right, n, room, plus):
     """Compute into = left right + I, four rows at a time; `left` and `right` have n rows, a multiple of four."""
     middle = plus.size // 2
-    zero = fill(load(left, 0), 0.0)
+    zero = broadcast(load(left, 0), 0.0)
     for i in range(0, n, 4):
         for at in range(0, room, LANES):
             first = second = third = fourth = zero
             for j in range(n):
                 row, place = load(right, j * room + at), i * room + j
-                first = first + row * load_one(left, place)
-                second = second + row * load_one(left, place + room)
-                third = third + row * load_one(left, place + 2 * room)
-                fourth = fourth + row * load_one(left, place + 3 * room)
+                first = first + row * broadcast_load(left, place)
+                second = second + row * broadcast_load(left, place + room)
+                third = third + row * broadcast_load(left, place + 2 * room)
+                fourth = fourth + row * broadcast_load(left, place + 3 * room)
             there = middle + at - i
             store(into, i * room + at, first + load(plus, there))
             store(into, (i + 1) * room + at, second + load(plus, there - 1))
@@ -160,28 +178,28 @@ def _product(into, left, right, n, room, plus):
 @inlined
 def _weigh(view, begin, work, room, n_classes, c):
     """Compute u, the slope, and A for a label of weight c, four rows at a time."""
-    numbers, A, weighted, padded = work.of_class, work.A, work.weighted, work.of_class.size // OF_CLASS
-    zero = fill(load(A, 0), 0.0)
+    numbers, A, weighted, padded = work.of_class, work.A, work.weighted, work.of_class.size // N_CLASS_FIELDS
+    zero = broadcast(load(A, 0), 0.0)
     for at in range(0, room, LANES):
         u = slope = zero
         for k in range(n_classes):
-            seen, root = load(view, begin + k * room + at), load_one(numbers, ROOT * padded + k)
-            part = seen * (root * load_one(numbers, Q * padded + k))
-            u, slope = u + part, slope + seen * load_one(numbers, D * padded + k)
+            seen, root = load(view, begin + k * room + at), broadcast_load(numbers, SQRT_G * padded + k)
+            part = seen * (root * broadcast_load(numbers, Q * padded + k))
+            u, slope = u + part, slope + seen * broadcast_load(numbers, D * padded + k)
             store(weighted, k * room + at, part * root * c)
         store(work.u, at, u)
         store(work.slope, at, slope)
     for i in range(0, A.size // room, 4):
         for at in range(0, room, LANES):
             u = load(work.u, at) * -c
-            first, second = u * load_one(work.u, i), u * load_one(work.u, i + 1)
-            third, fourth = u * load_one(work.u, i + 2), u * load_one(work.u, i + 3)
+            first, second = u * broadcast_load(work.u, i), u * broadcast_load(work.u, i + 1)
+            third, fourth = u * broadcast_load(work.u, i + 2), u * broadcast_load(work.u, i + 3)
             for k in range(n_classes):
                 row, place = load(weighted, k * room + at), begin + k * room + i
-                first = first + row * load_one(view, place)
-                second = second + row * load_one(view, place + 1)
-                third = third + row * load_one(view, place + 2)
-                fourth = fourth + row * load_one(view, place + 3)
+                first = first + row * broadcast_load(view, place)
+                second = second + row * broadcast_load(view, place + 1)
+                third = third + row * broadcast_load(view, place + 2)
+                fourth = fourth + row * broadcast_load(view, place + 3)
             store(A, i * room + at, first)
             store(A, (i + 1) * room + at, second)
             store(A, (i + 2) * room + at, third)
@@ -195,28 +213,28 @@ def _solve(C, B, slots, room):
     for i in range(slots):
         pivot, most = i, 0.0
         for r in range(i, slots):
-            size = abs(B[np.uint64(r) * stride + np.uint64(i)])
+            size = abs(OFFSET[np.uint64(r) * stride + np.uint64(i)])
             if size > most:
                 pivot, most = r, size
         if pivot != i:
             for at in range(0, room, LANES):
-                for table in (B, C):
+                for table in (OFFSET, C):
                     mine, other = load(table, i * room + at), load(table, pivot * room + at)
                     store(table, i * room + at, other)
                     store(table, pivot * room + at, mine)
-        inverse = 1.0 / load_one(B, i * room + i)
+        inverse = 1.0 / broadcast_load(OFFSET, i * room + i)
         for r in range(i + 1, slots):
-            factor = load_one(B, r * room + i) * inverse
+            factor = broadcast_load(OFFSET, r * room + i) * inverse
             for at in range(i // LANES * LANES, room, LANES):
-                store(B, r * room + at, load(B, r * room + at) - load(B, i * room + at) * factor)
+                store(OFFSET, r * room + at, load(OFFSET, r * room + at) - load(OFFSET, i * room + at) * factor)
             for at in range(0, room, LANES):
                 store(C, r * room + at, load(C, r * room + at) - load(C, i * room + at) * factor)
     for at in range(0, room, LANES):
         for i in range(slots - 1, -1, -1):
             left = load(C, i * room + at)
             for q in range(i + 1, slots):
-                left = left - load(C, q * room + at) * load_one(B, i * room + q)
-            store(C, i * room + at, left / load_one(B, i * room + i))
+                left = left - load(C, q * room + at) * broadcast_load(OFFSET, i * room + q)
+            store(C, i * room + at, left / broadcast_load(OFFSET, i * room + i))
     for i in range(np.uint64(slots)):
         for j in range(i):
             C[i * stride + j] = C[j * stride + i] = 0.5 * (C[i * stride + j] + C[j * stride + i])
@@ -225,35 +243,35 @@ def _solve(C, B, slots, room):
 @inlined
 def _learn(view, begin, work, prior, slots, room, n_classes, label, c, memory, offset_prior):
     """Update the coefficients and the offsets from a label."""
-    numbers, C, mean, padded = work.of_class, work.C, work.mean, work.of_class.size // OF_CLASS
+    numbers, C, mean, padded = work.of_class, work.C, work.mean, work.of_class.size // N_CLASS_FIELDS
     middle, rows = work.unit.size // 2, work.C.size // room
     for k in range(0, padded, LANES):
         off = load(work.unit, middle - label + k) - load(numbers, Q * padded + k)
-        store(numbers, D * padded + k, off * load(numbers, ROOT * padded + k) * c)
+        store(numbers, D * padded + k, off * load(numbers, SQRT_G * padded + k) * c)
     _weigh(view, begin, work, room, n_classes, c)
-    _product(work.B, C, work.A, rows, room, work.unit)
-    _solve(C, work.B, slots, room)
+    _product(work.OFFSET, C, work.A, rows, room, work.unit)
+    _solve(C, work.OFFSET, slots, room)
     for at in range(0, room, LANES):
         moved = load(mean, at)
         for i in range(slots):
-            moved = moved + load(C, i * room + at) * load_one(work.slope, i)
+            moved = moved + load(C, i * room + at) * broadcast_load(work.slope, i)
         store(mean, at, moved)
         if memory > 0.0:
             for i in range(slots):
-                pull = load(work.unit, middle - i + at) * (load_one(prior, i) * memory)
+                pull = load(work.unit, middle - i + at) * (broadcast_load(prior, i) * memory)
                 store(C, i * room + at, load(C, i * room + at) * (1.0 - memory) + pull)
     if offset_prior == 0.0:
         return
     for k in range(0, padded, LANES):
         root, q, gained = (
-            load(numbers, ROOT * padded + k), load(numbers, Q * padded + k), load(numbers, GAINED * padded + k)
+            load(numbers, SQRT_G * padded + k), load(numbers, Q * padded + k), load(numbers, OFFSET_GAIN * padded + k)
         )  # fmt: skip
         v = offset_prior / (gained * offset_prior + 1.0)
         h = root * root * q * (1.0 - q) * c
-        store(numbers, B * padded + k, load(numbers, B * padded + k) + v * load(numbers, D * padded + k))
+        store(numbers, OFFSET * padded + k, load(numbers, OFFSET * padded + k) + v * load(numbers, D * padded + k))
         v = 1.0 / (1.0 / v + h / max(1.0 - h * v, 0.5))
         gained = max(1.0 / (v + (offset_prior - v) * memory) - 1.0 / offset_prior, 0.0)
-        store(numbers, GAINED * padded + k, gained)
+        store(numbers, OFFSET_GAIN * padded + k, gained)
 
 
 @kernel
@@ -265,7 +283,7 @@ def stack(lines, labels, weights, into, which, n_classes, first, last, answers, 
     prior, slots, room, view = into.prior, into.covariance.shape[1], lines.shape[2], lines.reshape(-1)
     memory = STACKER_MEMORY * which  # the second one forgets
     work = _new_work(into, which, n_classes)
-    numbers, padded = work.of_class, work.of_class.size // OF_CLASS
+    numbers, padded = work.of_class, work.of_class.size // N_CLASS_FIELDS
     for row in range(first, last):
         begin = row * lines.shape[1] * room
         c = min(weights[row], float(MOST_REPEATS)) if 0 <= labels[row] < n_classes else 0.0
@@ -274,7 +292,7 @@ def stack(lines, labels, weights, into, which, n_classes, first, last, answers, 
             _answer(view, begin, work, room, n_classes, into.offset_prior)
             if step == 0:
                 for k in range(n_classes):
-                    answers[row, k], variances[row, k] = numbers[Q * padded + k], numbers[S * padded + k]
+                    answers[row, k], variances[row, k] = numbers[Q * padded + k], numbers[SCORE_VARIANCE * padded + k]
             if steps > 0:
                 _learn(
                     *(view, begin, work, prior, slots, room, n_classes, labels[row]),

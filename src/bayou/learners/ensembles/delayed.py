@@ -33,9 +33,9 @@ MIN_PROBABILITY = 1e-14
 BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
 # Columns of the tally: sums over learned rows of weighted losses and of weights; then over sampled rows of the weighted
 # gap between delayed and live loss, of its square, and of weights.
-LOSSES, WEIGHTS, GAPS, GAPS_SQUARED, SAMPLED_WEIGHTS = range(5)
+LOSSES, WEIGHTS, LOSS_GAPS, LOSS_GAP_SQUARES, SAMPLED_WEIGHTS = range(5)
 # Progress: number of delayed rows the later combination has learned; 1 while it rests, as data are repeated.
-N_LEARNED, RESTS = range(2)
+N_LEARNED, IS_RESTING = range(2)
 
 
 class LaterLoss(NamedTuple):
@@ -181,6 +181,6 @@ def add_to_tally(tally, live, weights, delayed, examples):
         tally[bucket, WEIGHTS] += c
         if not math.isnan(delayed[row]):
             gap = delayed[row] - live[row]
-            tally[bucket, GAPS] += c * gap
-            tally[bucket, GAPS_SQUARED] += c * gap * gap
+            tally[bucket, LOSS_GAPS] += c * gap
+            tally[bucket, LOSS_GAP_SQUARES] += c * gap * gap
             tally[bucket, SAMPLED_WEIGHTS] += c

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.core.learner import Learner
-from bayou.learners.ensembles.delayed import RESTS, DelayedRows, LaterLoss
+from bayou.learners.ensembles.delayed import IS_RESTING, DelayedRows, LaterLoss
 
 
 class Ensemble(Learner):
@@ -15,11 +15,11 @@ class Ensemble(Learner):
     """
 
     _combination: Any
-    _later: Any
+    _later_combination: Any
     _delayed: DelayedRows
 
     @property
-    def looks_later(self) -> bool:
+    def supports_later(self) -> bool:
         """True if the combination for later rows has learned enough to be used."""
         with self._lock:
             return self._delayed.has_learned_enough(self._examples)
@@ -27,7 +27,7 @@ class Ensemble(Learner):
     @property
     def _frozen_combination(self) -> Any:
         """The combination that predicts once learning has stopped."""
-        return self._later if self.looks_later else self._combination
+        return self._later_combination if self.supports_later else self._combination
 
     def later_loss(self) -> LaterLoss | None:
         """Return the online loss over the last half of the stream, and the expected loss on later rows.
@@ -40,9 +40,9 @@ class Ensemble(Learner):
     def end_pass(self) -> bool:
         """Stop training the later combination: repeated rows say nothing about unseen ones. Return False."""
         with self._lock:
-            self._delayed.progress[RESTS] = 1.0
+            self._delayed.progress[IS_RESTING] = 1.0
         return False
 
     def new_stream(self) -> None:
         with self._lock:
-            self._delayed.progress[RESTS] = 0.0
+            self._delayed.progress[IS_RESTING] = 0.0

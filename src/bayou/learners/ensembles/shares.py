@@ -13,7 +13,7 @@ from __future__ import annotations
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2
 from bayou.kernels.inlining import inlined
-from bayou.kernels.vector import LANES, fill, highest, load, store, total, where_above
+from bayou.kernels.vector import LANES, broadcast, load, max_lane, store, sum_lanes, where_above
 
 # The smallest fraction of all shares that is redistributed after an example.
 MIN_LEAK = 1e-5
@@ -22,7 +22,7 @@ MAX_VARIANCE_LAG = 230.0
 # Outputs whose loss lags the best by more than this get share 0 instead of a denormal.
 MAX_LAG = 690.0
 # Stands for minus infinity.
-NEVER = 1e300
+INFINITE_LOSS = 1e300
 
 
 @kernel(forceinline=True)
@@ -47,16 +47,16 @@ def shares_from_losses(losses, losses_start, kept, knows, shares, shares_start, 
 
     Outputs with a variance (`knows`) keep a share however far others are ahead, so that there is a variance.
     """
-    zero = fill(load(losses, 0), 0.0)
-    none = zero - NEVER
+    zero = broadcast(load(losses, 0), 0.0)
+    none = zero - INFINITE_LOSS
     largest = largest_known = none
     for at in range(0, n_slots, LANES):
         gained = where_above(load(kept, at), 0.0, load(losses, losses_start + at) * -1.0, none)
         largest, largest_known = (
             max(largest, gained), max(largest_known, where_above(load(knows, at), 0.0, gained, none))
         )  # fmt: skip
-    best, best_known = highest(largest), highest(largest_known)
-    head_start = max(best - best_known - MAX_VARIANCE_LAG, 0.0) if best_known > -NEVER else 0.0
+    best, best_known = max_lane(largest), max_lane(largest_known)
+    head_start = max(best - best_known - MAX_VARIANCE_LAG, 0.0) if best_known > -INFINITE_LOSS else 0.0
     whole = zero
     for at in range(0, n_slots, LANES):
         lag = where_above(load(knows, at), 0.0, zero + head_start, zero) - load(losses, losses_start + at) - best
@@ -64,6 +64,6 @@ def shares_from_losses(losses, losses_start, kept, knows, shares, shares_start, 
         share = where_above(load(kept, at), 0.0, share, zero)
         whole = whole + share
         store(shares, shares_start + at, share)
-    scale = 1.0 / total(whole)
+    scale = 1.0 / sum_lanes(whole)
     for at in range(0, n_slots, LANES):
         store(shares, shares_start + at, load(shares, shares_start + at) * scale)

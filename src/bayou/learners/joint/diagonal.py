@@ -8,9 +8,9 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import scatter_pairs
-from bayou.kernels.rounding import add_on_average
-from bayou.kernels.vector import LANES, load, pick
-from bayou.learners.bases.diagonal import GAINED, LIMIT_32, LIMIT_64, MOVED, read_row, row_scratch
+from bayou.kernels.rounding import add_dithered
+from bayou.kernels.vector import LANES, extract_lane, load
+from bayou.learners.bases.diagonal import LIMIT_32, LIMIT_64, MEAN_SHIFT, PRECISION_GAIN, read_row, row_scratch
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 
@@ -21,7 +21,7 @@ def stream(examples, beliefs, taylor, example, score_mean, score_variance):
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)
-    row = row_scratch(examples.longest, beliefs, beliefs.state.dtype)
+    row = row_scratch(examples.max_row_length, beliefs, beliefs.state.dtype)
     for n in range(examples.indptr.size - 1):
         mean, variance, size, _ = read_row(examples, beliefs, row, n, 1, dtype(1), True)
         score_mean[n], score_variance[n] = mean, variance
@@ -39,9 +39,9 @@ def stream(examples, beliefs, taylor, example, score_mean, score_variance):
             step = slope * xv
             more = (curve * x) * x / (curve * max(variance - x * xv, 0.0) + 1.0)
             if k == 0:
-                intercept[MOVED] = max(min(intercept[MOVED] + pick(step, 0), far), -far)
-                intercept[GAINED] += pick(more, 0)
-            moved = add_on_average(load(row.means, k), step, row.features, k, example)
-            gained = add_on_average(load(row.gains, k), more, row.features, k, example)
+                intercept[MEAN_SHIFT] = max(min(intercept[MEAN_SHIFT] + extract_lane(step, 0), far), -far)
+                intercept[PRECISION_GAIN] += extract_lane(more, 0)
+            moved = add_dithered(load(row.means, k), step, row.features, k, example)
+            gained = add_dithered(load(row.gains, k), more, row.features, k, example)
             scatter_pairs(state, row.features, k, max(min(moved, far), -far), min(gained, most))
     state[-1] = 0

@@ -12,8 +12,8 @@ from bayou.core.errors import BadModel
 from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
-from bayou.kernels.vector import LANES, fill, load, padded, store, total
-from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION
+from bayou.kernels.vector import LANES, broadcast, load, pad_to_lanes, store, sum_lanes
+from bayou.learners.bases.diagonal import MEAN, MEAN_SHIFT, PRECISION, PRECISION_GAIN
 from bayou.learners.joint.peak import newton_peak, taylor_peak
 
 # Columns of an example that waits for its mini-batch to fill:
@@ -28,7 +28,7 @@ MAX_BATCH_ITERATIONS = 100
 MERGE_ROUNDING = 1e-6
 
 
-class Factored(NamedTuple):
+class FullCovarianceState(NamedTuple):
     """Arrays of a full covariance, with the intercept after the last feature, and the waiting examples."""
 
     state: np.ndarray  # (mean minus prior mean, precision of D minus prior precision)
@@ -38,22 +38,22 @@ class Factored(NamedTuple):
     waiting_labels: np.ndarray  # (SIGN, WEIGHT) of each; a weight of 0 ends the list
 
     @classmethod
-    def at_prior(cls, prior: np.ndarray, batch_size: int) -> Factored:
+    def at_prior(cls, prior: np.ndarray, batch_size: int) -> FullCovarianceState:
         """Return the state at the prior, with nothing learned."""
-        size, room, waiting = len(prior), padded(len(prior)), n_waiting(batch_size)
+        size, room, waiting = len(prior), pad_to_lanes(len(prior)), max_pending_examples(batch_size)
         return cls(
             np.zeros((size, 2)), prior, np.zeros((size, room)), np.zeros((waiting, room)), np.zeros((waiting, 2))
         )
 
 
-def n_waiting(batch_size: int) -> int:
+def max_pending_examples(batch_size: int) -> int:
     """Return the number of examples that can wait for their mini-batch."""
     return batch_size if batch_size > 1 else 0
 
 
 def nbytes_for(n_features: int, batch_size: int) -> int:
     """Return the size of a full covariance in bytes."""
-    return 8 * (n_features + 1 + n_waiting(batch_size)) * (2 + padded(n_features + 1))
+    return 8 * (n_features + 1 + max_pending_examples(batch_size)) * (2 + pad_to_lanes(n_features + 1))
 
 
 @kernel
@@ -70,11 +70,11 @@ def stream(examples, weights, has_intercept, taylor, most, score_mean, score_var
     for row in range(indptr.size - 1):
         start, stop = indptr[row], indptr[row + 1]
         first = last
-        m = x[last] * (prior[last, MEAN] + state[last, MOVED])
+        m = x[last] * (prior[last, MEAN] + state[last, MEAN_SHIFT])
         for k in range(start, stop):
             feature = np.int64(indices[k])
             x[feature] = values[k]
-            m += x[feature] * (prior[feature, MEAN] + state[feature, MOVED])
+            m += x[feature] * (prior[feature, MEAN] + state[feature, MEAN_SHIFT])
             first = min(first, feature)
         if SPARSE * (stop - start) < size:
             for j in range(first, size):
@@ -83,8 +83,8 @@ def stream(examples, weights, has_intercept, taylor, most, score_mean, score_var
                     dot += factor[j, indices[k]] * x[indices[k]]
                 f[j] = dot
         else:
-            _turn(factor, x, first, f)
-        s2 = _stretch(f, state, prior, first, v)
+            _project(factor, x, first, f)
+        s2 = _scale(f, state, prior, first, v)
         score_mean[row] = m
         score_variance[row] = s2
         c = np.float64(examples.weights[row])
@@ -96,50 +96,50 @@ def stream(examples, weights, has_intercept, taylor, most, score_mean, score_var
                 waiting_labels[count, WEIGHT] = c
                 count += 1
                 if count == len(waiting):
-                    learn_waiting(weights, taylor, most)
+                    learn_pending(weights, taylor, most)
                     count = 0
             else:
                 pull, r = taylor_peak(y * m, c * s2) if taylor else newton_peak(y * m, c * s2)
-                _narrow(factor, state, f, v, first, c * r, most, along)
+                _rank_one_update(factor, state, f, v, first, c * r, most, along)
                 for j in range(size):
-                    state[j, MOVED] = max(min(state[j, MOVED] + y * c * pull * along[j], far), -far)
+                    state[j, MEAN_SHIFT] = max(min(state[j, MEAN_SHIFT] + y * c * pull * along[j], far), -far)
         for k in range(start, stop):
             x[indices[k]] = 0.0
 
 
 @kernel
-def _turn(factor, x, first, f):
+def _project(factor, x, first, f):
     """Compute f = U'x, where x is 0 before `first`; f is not written there."""
     size, room = factor.shape
     flat = factor.reshape(-1)
     begin = first // LANES * LANES
     for j in range(first, size):
-        dot = fill(load(x, 0), 0.0)
+        dot = broadcast(load(x, 0), 0.0)
         for i in range(begin, j, LANES):
             dot = dot + load(flat, j * room + i) * load(x, i)
-        f[j] = x[j] + total(dot)
+        f[j] = x[j] + sum_lanes(dot)
 
 
 @kernel
-def _stretch(f, state, prior, first, v):
+def _scale(f, state, prior, first, v):
     """Compute v = D f from `first` on, and return f'D f."""
     s2 = 0.0
     for j in range(first, len(state)):
-        v[j] = f[j] / (prior[j, PRECISION] + state[j, GAINED])
+        v[j] = f[j] / (prior[j, PRECISION] + state[j, PRECISION_GAIN])
         s2 += f[j] * v[j]
     return s2
 
 
 @kernel
 def _dot(a, b):
-    dot = fill(load(a, 0), 0.0)
+    dot = broadcast(load(a, 0), 0.0)
     for i in range(0, len(a), LANES):
         dot = dot + load(a, i) * load(b, i)
-    return total(dot)
+    return sum_lanes(dot)
 
 
 @kernel
-def _narrow(factor, state, f, v, first, k, most, along):
+def _rank_one_update(factor, state, f, v, first, k, most, along):
     """Apply 1/S += k x x' by the recursion in `learner`, with f = U'x and v = D f, both 0 before `first`.
 
     Writes along = S x, with the old S.
@@ -157,7 +157,7 @@ def _narrow(factor, state, f, v, first, k, most, along):
             store(flat, j * room + i, u + back * b)
             store(along, i, b + u * v[j])
         along[j] = v[j]
-        state[j, GAINED] = min(state[j, GAINED] + k * f[j] * f[j] / alpha, most)
+        state[j, PRECISION_GAIN] = min(state[j, PRECISION_GAIN] + k * f[j] * f[j] / alpha, most)
         alpha += k * f[j] * v[j]
 
 
@@ -171,7 +171,7 @@ def _count(waiting_labels):
 
 
 @kernel
-def learn_waiting(weights, taylor, most):
+def learn_pending(weights, taylor, most):
     """Learn the waiting examples of a mini-batch, and remove them.
 
     The new mean is mu + S X'g for some g, one number per example, so that the search is over their scores.
@@ -184,9 +184,9 @@ def learn_waiting(weights, taylor, most):
     scores, shared = zeros(count, np.float64), zeros((count, count), np.float64)
     for s in range(count):
         for j in range(size):
-            scores[s] += waiting[s, j] * (prior[j, MEAN] + state[j, MOVED])
-        _turn(factor, waiting[s], 0, f[s])
-        _stretch(f[s], state, prior, 0, v[s])
+            scores[s] += waiting[s, j] * (prior[j, MEAN] + state[j, MEAN_SHIFT])
+        _project(factor, waiting[s], 0, f[s])
+        _scale(f[s], state, prior, 0, v[s])
         for other in range(s + 1):
             shared[s, other] = shared[other, s] = _dot(f[s], v[other])
     pulls = _batch_peak(shared, scores, waiting_labels, taylor)
@@ -201,12 +201,12 @@ def learn_waiting(weights, taylor, most):
         for i in range(j):
             move[i] += factor[j, i] * along[j]
     for j in range(size):
-        state[j, MOVED] = max(min(state[j, MOVED] + move[j], far), -far)
+        state[j, MEAN_SHIFT] = max(min(state[j, MEAN_SHIFT] + move[j], far), -far)
     for s in range(count):
         rate = waiting_labels[s, WEIGHT] * links.curvature(links.LOGISTIC, scores[s])
-        _turn(factor, waiting[s], 0, f[s])
-        _stretch(f[s], state, prior, 0, v[s])
-        _narrow(factor, state, f[s], v[s], 0, rate, most, along)
+        _project(factor, waiting[s], 0, f[s])
+        _scale(f[s], state, prior, 0, v[s])
+        _rank_one_update(factor, state, f[s], v[s], 0, rate, most, along)
     waiting[:count] = 0.0
     waiting_labels[:count] = 0.0
 
@@ -315,7 +315,7 @@ def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, 
             scores[draw, row] = score
 
 
-def merge(mine: Factored, other: Factored, base: Factored | None) -> None:
+def merge(mine: FullCovarianceState, other: FullCovarianceState, base: FullCovarianceState | None) -> None:
     """Add to 1/S and mu/S of `mine` what `other` has gained over the prior, or over `base`.
 
     None of them may have waiting examples.
@@ -333,7 +333,7 @@ def merge(mine: Factored, other: Factored, base: Factored | None) -> None:
     prior = mine.prior[live, PRECISION]
     precisions = []
     for part, _ in parts:
-        root = np.sqrt(prior + part.state[live, GAINED])
+        root = np.sqrt(prior + part.state[live, PRECISION_GAIN])
         # 1/S = U'^-1 (1/D) U^-1
         upper = part.factor[block].T
         half = root[:, None] * solve_triangular(upper, np.eye(len(live)), unit_diagonal=True)
@@ -345,9 +345,9 @@ def merge(mine: Factored, other: Factored, base: Factored | None) -> None:
         lower = cholesky(whole - (base is None) * np.diag(prior), lower=True)
     except LinAlgError:
         raise BadModel("base knows more than the models grown from it; give a common ancestor.") from None
-    moved = sum(sign * p @ q.state[live, MOVED] for (q, sign), p in zip(parts, precisions, strict=True))
-    mine.state[live, MOVED] = solve_triangular(lower.T, solve_triangular(lower, moved, lower=True))
-    mine.state[live, GAINED] = np.maximum(np.diag(lower) ** 2 - prior, 0.0)
+    moved = sum(sign * p @ q.state[live, MEAN_SHIFT] for (q, sign), p in zip(parts, precisions, strict=True))
+    mine.state[live, MEAN_SHIFT] = solve_triangular(lower.T, solve_triangular(lower, moved, lower=True))
+    mine.state[live, PRECISION_GAIN] = np.maximum(np.diag(lower) ** 2 - prior, 0.0)
     # lower = U'^-1 / sqrt(D)
     inverse = solve_triangular(lower / np.diag(lower), np.eye(len(live)), lower=True, unit_diagonal=True)
     mine.factor[block] = np.tril(inverse, -1)

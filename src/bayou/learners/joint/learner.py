@@ -50,11 +50,11 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, whole_number
+from bayou.core.checks import check_choice, check_int
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.validation import LIMIT
-from bayou.kernels.row_layout import Examples
-from bayou.learners.bases.diagonal import GAINED, MEAN, MOVED, PRECISION, DiagonalGaussian
+from bayou.kernels.row_layout import BatchArrays
+from bayou.learners.bases.diagonal import MEAN, MEAN_SHIFT, PRECISION, PRECISION_GAIN, DiagonalGaussian
 from bayou.learners.joint import diagonal, full_covariance
 
 COVARIANCES = {"diagonal": False, "full": True}
@@ -106,12 +106,12 @@ class Joint(DiagonalGaussian):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        self._full = one_of("covariance", covariance, COVARIANCES)
+        self._full = check_choice("covariance", covariance, COVARIANCES)
         dtype = "float64" if dtype is None and self._full else dtype
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
-        batch_size = whole_number("batch_size", batch_size, 1, MOST_WAITING)
+        batch_size = check_int("batch_size", batch_size, 1, MOST_WAITING)
         super().__init__(*weights, covariance=covariance, mean_update=mean_update, batch_size=batch_size)
-        self._taylor = one_of("mean_update", mean_update, MEAN_UPDATES)
+        self._taylor = check_choice("mean_update", mean_update, MEAN_UPDATES)
         if batch_size > 1 and not self._full:
             raise BadInput(f'batch_size is {batch_size}; only covariance="full" learns several examples at once.')
         self._takes = "float64" if self._full else None
@@ -135,7 +135,7 @@ class Joint(DiagonalGaussian):
                 f"a full covariance of {self._n_features} features takes {wanted / 2**30:.1f} GB; it may take "
                 f'{MOST_BYTES >> 30} GB, some 23,000 features. Use covariance="diagonal".'
             )
-        self._factored = full_covariance.Factored.at_prior(self._prior, self._parameters["batch_size"])
+        self._factored = full_covariance.FullCovarianceState.at_prior(self._prior, self._parameters["batch_size"])
         self._state, self._intercept_state = self._factored.state, self._factored.state[-1:]
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -153,7 +153,7 @@ class Joint(DiagonalGaussian):
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
-    def _run_kernel(self, examples: Examples, mean: np.ndarray, variance: np.ndarray) -> None:
+    def _run_kernel(self, examples: BatchArrays, mean: np.ndarray, variance: np.ndarray) -> None:
         if self._full:
             rules = self._has_intercept, self._taylor, LIMIT[self._dtype]
             full_covariance.stream(examples, self._factored, *rules, mean, variance)
@@ -162,10 +162,10 @@ class Joint(DiagonalGaussian):
 
     def end_pass(self) -> bool:
         """Learn the examples of an unfinished mini-batch at the end of a pass. Returns False: never converged."""
-        self._check_learns()
+        self._check_writable()
         with self._lock:
             if self._full and self._factored.waiting_labels.any():
-                full_covariance.learn_waiting(self._factored, self._taylor, LIMIT[self._dtype])
+                full_covariance.learn_pending(self._factored, self._taylor, LIMIT[self._dtype])
         return False
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
@@ -177,8 +177,8 @@ class Joint(DiagonalGaussian):
             batch.indptr,
             batch.indices,
             batch.values,
-            self._prior[:, MEAN] + self._state[:, MOVED],
-            1.0 / np.sqrt(self._prior[:, PRECISION] + self._state[:, GAINED]),
+            self._prior[:, MEAN] + self._state[:, MEAN_SHIFT],
+            1.0 / np.sqrt(self._prior[:, PRECISION] + self._state[:, PRECISION_GAIN]),
             self._factored.factor,
             self._has_intercept,
             seed,
@@ -194,7 +194,9 @@ class Joint(DiagonalGaussian):
         if not self._full:
             return super()._variance_at(features)
         variance = np.empty(len(self._state))
-        full_covariance.variances(self._factored.factor, self._prior[:, PRECISION] + self._state[:, GAINED], variance)
+        full_covariance.variances(
+            self._factored.factor, self._prior[:, PRECISION] + self._state[:, PRECISION_GAIN], variance
+        )
         # A sum of many terms may round to slightly more than the prior variance.
         return np.minimum(variance, 1.0 / self._prior[:, PRECISION])[:-1][features].astype(self._dtype)
 
@@ -205,14 +207,14 @@ class Joint(DiagonalGaussian):
             if not self._full:
                 return np.diag(np.append(self.variance, self.intercept[1])[:size])
             upper = self._factored.factor[:size, :size].T + np.eye(size)
-            half = upper / np.sqrt(self._prior[:size, PRECISION] + self._state[:size, GAINED])
+            half = upper / np.sqrt(self._prior[:size, PRECISION] + self._state[:size, PRECISION_GAIN])
         return half @ half.T
 
     # --- merging ------------------------------------------------------------------------------------------------
 
-    def _add_all(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
         if not self._full:
-            return super()._add_all(others, base)
+            return super()._merge_many(others, base)
         for other in others:
             self._add(other, base)
 

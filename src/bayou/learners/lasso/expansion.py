@@ -27,15 +27,15 @@ LOSS, EXAMPLES, BLOCK_START = 0, 1, 12
 ENDED, MAXIMISE, FULL, BLOCK_ENDED = range(4)
 
 
-class Rules(NamedTuple):
+class ExpansionConfig(NamedTuple):
     """Settings of `gather` that stay constant while examples are read."""
 
     link: int
     has_intercept: bool
     online: bool
-    waits: bool  # whether features without a slot wait for one (online, without a dense H)
-    logs: bool  # whether examples are kept in the log of a sketch
-    every: int  # examples between two maximizations; 0: never
+    has_inactive: bool  # whether features without a slot wait for one (online, without a dense H)
+    keeps_log: bool  # whether examples are kept in the log of a sketch
+    maximize_every: int  # examples between two maximizations; 0: never
     block_size: int  # of the block heuristic; 0: never
 
 
@@ -48,16 +48,16 @@ class Quadratic(NamedTuple):
     block: np.ndarray  # H of the features that have a slot
 
 
-class Waiting(NamedTuple):
+class InactiveFeatures(NamedTuple):
     """Features that were seen but have no slot: G is kept at the weights `reference`, and H_jj in `bend`."""
 
-    met: np.ndarray
+    indices: np.ndarray
     n_met: np.ndarray  # one number: how many of `met` are filled
     reference: np.ndarray
-    bend: np.ndarray
+    curvature_diagonal: np.ndarray
 
 
-class Ahead(NamedTuple):
+class LookaheadState(NamedTuple):
     """Weights for each penalty of "lookahead", and the log-likelihood of each so far."""
 
     weights: np.ndarray
@@ -104,10 +104,10 @@ def gather(
         log          the rows themselves: log_ends[n] to log_ends[n + 1] are row n's entries of log_indices and
                      log_values, log_rows[n] the numbers of its expansion
     """
-    link, has_intercept, online, waits, logging, every, block_size = rules
+    link, has_intercept, online, has_inactive, logging, maximize_every, block_size = rules
     beta, gradient, slots, block = quadratic
     log_ends, log_indices, log_values, log_rows, log_length = log
-    met, n_met, reference, bend = waiting
+    met, n_met, reference, curvature_diagonal = waiting
     lanes, lane_scores = ahead
     bias = beta.size - 1
     places = block.size > 0
@@ -160,17 +160,17 @@ def gather(
                 at[size] = slot - 1
                 x[size] = values[k] if k < last else 1.0
                 in_order &= size == 0 or at[size] == at[size - 1] + 1
-                if waits:
+                if has_inactive:
                     shift += x[size] * (beta[j] - reference[j])
                 size += 1
         # Phase 5: add to gradient and curvature of the features that wait for a slot.
-        if waits:
+        if has_inactive:
             for k in range(first, last):
                 j = np.int64(indices[k])
                 if slots[j] <= 0:
                     value = values[k]
                     gradient[j] += h * shift * value
-                    bend[j] += h * value * value
+                    curvature_diagonal[j] += h * value * value
                     if slots[j] == 0:
                         slots[j] = -1
                         met[n_met[0]] = j
@@ -208,6 +208,6 @@ def gather(
         learned += 1
         if block_size > 0 and learned - tally[BLOCK_START] >= block_size:
             return row + 1, learned, BLOCK_ENDED
-        if every > 0 and learned % every == 0:
+        if maximize_every > 0 and learned % maximize_every == 0:
             return row + 1, learned, MAXIMISE
     return indptr.size - 1, learned, ENDED

@@ -58,13 +58,13 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, positive_number, whole_number, yes_or_no
+from bayou.core.checks import check_bool, check_choice, check_int, check_positive
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.learners.lasso import problem as limits
-from bayou.learners.lasso.expansion import ENDED, FULL, MAXIMISE, SURPRISE, Rules, gather, predict
-from bayou.learners.lasso.multipass import Passes
-from bayou.learners.lasso.online import Online
+from bayou.learners.lasso.expansion import ENDED, FULL, MAXIMISE, SURPRISE, ExpansionConfig, gather, predict
+from bayou.learners.lasso.multipass import MultipassSolver
+from bayou.learners.lasso.online import OnlineSolver
 from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem, checked_penalty
 from bayou.learners.lasso.sketch import MOST_NONZEROS, MOST_ROWS, Sketch
 
@@ -103,7 +103,7 @@ class Lasso(Learner):
     """
 
     name = "lasso"
-    _per_feature = ("state", "gradient")
+    _per_feature_arrays = ("state", "gradient")
     _takes = "float64"
 
     def __init__(
@@ -123,7 +123,7 @@ class Lasso(Learner):
         intercept: bool = True,
         dtype: Any = None,
     ) -> None:
-        one_of("algorithm", algorithm, ALGORITHMS)
+        check_choice("algorithm", algorithm, ALGORITHMS)
         super().__init__(
             n_features=n_features,
             dtype=dtype,
@@ -131,13 +131,13 @@ class Lasso(Learner):
             algorithm=algorithm,
             penalty=checked_penalty(penalty, n_features),
             link=link,
-            penalize_intercept=yes_or_no("penalize_intercept", penalize_intercept),
-            max_active=whole_number("max_active", max_active, 1, 1 << 14),
-            slack=positive_number("slack", slack, high=1.0),
-            ramp=None if ramp is None else whole_number("ramp", ramp, 1),
-            block=whole_number("block", block, 0, MOST_ROWS),
-            shoot_every=whole_number("shoot_every", shoot_every, 1),
-            tolerance=positive_number("tolerance", tolerance, high=0.1),
+            penalize_intercept=check_bool("penalize_intercept", penalize_intercept),
+            max_active=check_int("max_active", max_active, 1, 1 << 14),
+            slack=check_positive("slack", slack, high=1.0),
+            ramp=None if ramp is None else check_int("ramp", ramp, 1),
+            block=check_int("block", block, 0, MOST_ROWS),
+            shoot_every=check_int("shoot_every", shoot_every, 1),
+            tolerance=check_positive("tolerance", tolerance, high=0.1),
         )
         looks_ahead, online, reduced = isinstance(penalty, str), algorithm == "online", algorithm == "reduced"
         if not online and (ramp is not None or block or looks_ahead):
@@ -148,15 +148,15 @@ class Lasso(Learner):
         dense = parameters["max_active"] if reduced else limits.DENSE
         logged = bool(block) or not (reduced or self._n_features + 1 <= dense)
         self._problem = LassoProblem(self._n_features, parameters["penalty"], penalize_intercept, dense, logged)
-        self._online = Online(self._problem, self._link, parameters) if online else None
-        self._passes = None if online else Passes(self._problem, reduced, parameters)
-        self._rules = Rules(
+        self._online = OnlineSolver(self._problem, self._link, parameters) if online else None
+        self._passes = None if online else MultipassSolver(self._problem, reduced, parameters)
+        self._rules = ExpansionConfig(
             link=self._link,
             has_intercept=self._has_intercept,
             online=online,
-            waits=online and not self._problem.dense,
-            logs=self._problem.sketch is not None,
-            every=parameters["shoot_every"] if online else 0,
+            has_inactive=online and not self._problem.dense,
+            keeps_log=self._problem.sketch is not None,
+            maximize_every=parameters["shoot_every"] if online else 0,
             block_size=parameters["block"],
         )
 
@@ -180,7 +180,7 @@ class Lasso(Learner):
         return arrays | self._method.arrays()
 
     @property
-    def _method(self) -> Online | Passes:
+    def _method(self) -> OnlineSolver | MultipassSolver:
         method = self._online or self._passes
         assert method is not None
         return method
@@ -194,16 +194,16 @@ class Lasso(Learner):
                     raise BadModel("more features are active than there are; the file was not written by bayou.")
                 problem.active, problem.block = np.zeros(size, np.int64), np.zeros((size, size))
             if problem.sketch is not None:
-                problem.sketch.make_room(shapes)
+                problem.sketch.resize(shapes)
             if self._online is not None and not problem.dense:
                 waiting = self._online.waiting
-                waiting.n_met[0] = min(shapes["met"][0], len(waiting.met))
+                waiting.n_met[0] = min(shapes["met"][0], len(waiting.indices))
         except (LookupError, ValueError, TypeError):
             raise BadModel("the model lacks a part of its sketch; its file was not written by bayou.") from None
 
     def _check_state(self) -> None:
         problem = self._problem
-        met = self._online.met if self._online is not None else np.zeros(0, np.uint32)
+        met = self._online.inactive_features if self._online is not None else np.zeros(0, np.uint32)
         active = problem.active
         if problem.sketch is not None:
             problem.sketch.check()
@@ -231,8 +231,8 @@ class Lasso(Learner):
             return Scores(probability, score, None)
         log = problem.sketch
         if log is not None:
-            if batch.longest >= MOST_NONZEROS:
-                raise BadInput(f'a row has {batch.longest:,} features; use algorithm="reduced".')
+            if batch.max_row_length >= MOST_NONZEROS:
+                raise BadInput(f'a row has {batch.max_row_length:,} features; use algorithm="reduced".')
             if log.folded is not None and log.folded.nnz * 16 > MOST_BYTES:
                 raise BadInput('the sketch has grown beyond 4 GB; use algorithm="reduced", or fewer features.')
         row, learned = 0, self._examples
@@ -246,7 +246,7 @@ class Lasso(Learner):
                 row,
                 learned,
                 self._rules,
-                SURPRISE if self._passes is None else self._passes.reach(),
+                SURPRISE if self._passes is None else self._passes.max_margin_excess(),
                 problem.quadratic,
                 (log or _NO_LOG).log,
                 method.waiting,
@@ -261,9 +261,9 @@ class Lasso(Learner):
                 self._online.maximise(learned)
                 continue
             if self._online is not None:
-                self._online.expand_block_again(learned)
+                self._online.reexpand_block(learned)
             if why == FULL and log is not None and not problem.dense:
-                log.fold()
+                log.flush_log()
         return Scores(probability, score, None)
 
     def end_pass(self) -> bool:
@@ -271,7 +271,7 @@ class Lasso(Learner):
 
         Returns True once the weights are certified, and then keeps them. Online there is one pass: always True.
         """
-        self._check_learns()
+        self._check_writable()
         with self._lock:
             if self._online is not None:
                 self._online.maximise(self._examples, final=True)
@@ -287,9 +287,9 @@ class Lasso(Learner):
         with self._lock:
             other = type(self)(**{**self._parameters, "penalty": penalty})
             other._problem.weights[:] = self._problem.weights
-            other._problem.tally.room = self._problem.tally.room
+            other._problem.tally.active_limit = self._problem.tally.active_limit
             if not self._problem.dense:
-                other._problem.give_places(self._problem.active)
+                other._problem.activate(self._problem.active)
         return other
 
     def progress(self) -> str:

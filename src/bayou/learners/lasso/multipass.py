@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve, violations
-from bayou.learners.lasso.expansion import SURPRISE, Ahead, Waiting
+from bayou.kernels.l1_solver import MAX_SWEEPS, coordinate_descent, improve, violations
+from bayou.learners.lasso.expansion import SURPRISE, InactiveFeatures, LookaheadState
 from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem
 
 MORE_REACH = 4.0  # factor of `reach` after each step that was taken in full
@@ -24,12 +24,12 @@ ASTRAY = 2.0
 PATIENCE = 5
 
 
-class Passes:
+class MultipassSolver:
     """Optimizer that takes one step of a `LassoProblem` per pass."""
 
     # No feature waits for a slot, and there is no lookahead.
-    waiting = Waiting(np.zeros(0, np.uint32), np.zeros(1, np.int64), np.zeros(0), np.zeros(0))
-    ahead = Ahead(np.zeros((0, 0)), np.zeros(0))
+    waiting = InactiveFeatures(np.zeros(0, np.uint32), np.zeros(1, np.int64), np.zeros(0), np.zeros(0))
+    ahead = LookaheadState(np.zeros((0, 0)), np.zeros(0))
 
     def __init__(self, problem: LassoProblem, reduced: bool, parameters: dict[str, Any]) -> None:
         self._problem = problem
@@ -39,20 +39,20 @@ class Passes:
         size = problem.n_features + 1
         self.before = np.zeros(size)  # the last accepted weights
         # With a log no feature needs a slot: blocks are made at the end of a pass. Else the intercept is always active.
-        problem.give_places(np.arange(size) if problem.dense else np.arange(size - 1, size if reduced else size - 1))
+        problem.activate(np.arange(size) if problem.dense else np.arange(size - 1, size if reduced else size - 1))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays to save in addition to those of the problem, by name."""
         return {"before": self.before}
 
     @property
-    def room(self) -> int:
+    def active_limit(self) -> int:
         """The largest number of features whose curvature is kept."""
-        return int(self._problem.tally.room) or self._max_active
+        return int(self._problem.tally.active_limit) or self._max_active
 
-    def reach(self) -> float:
+    def max_margin_excess(self) -> float:
         """Return how far the peak of a surprising example of margin z may lie beyond |z|; see `gather.expansion`."""
-        return self._problem.tally.reach or math.inf
+        return self._problem.tally.max_margin_excess or math.inf
 
     def progress(self) -> str:
         """Return a short description of the progress so far; "" before the end of the first pass."""
@@ -66,8 +66,8 @@ class Passes:
         ]
         if (share := tally.share) < 1.0:
             words.append(f"too far: {share:.2g} of the step is tried next" if share else "much too far: back again")
-        if self._reduced and self.room > self._max_active:
-            words.append(f"max_active raised to {self.room:,}")
+        if self._reduced and self.active_limit > self._max_active:
+            words.append(f"max_active raised to {self.active_limit:,}")
         return ", ".join(words)
 
     def end_pass(self) -> bool:
@@ -85,17 +85,17 @@ class Passes:
         if stepped and not tally.converged:
             promised = tally.accepted + ARMIJO * tally.share * tally.slope
             if tally.objective > promised + slack and self._shorten():
-                tally.reach = SURPRISE
+                tally.max_margin_excess = SURPRISE
                 self._clear(problem.active)
                 return False
             if tally.share == 1.0:
-                tally.reach *= MORE_REACH
+                tally.max_margin_excess *= MORE_REACH
         if worst < tally.best or tally.passes == 1:
             tally.best, tally.stalled = worst, 0
         else:
             tally.stalled += 1
         stuck = tally.stalled >= PATIENCE
-        full = self._reduced and not problem.dense and len(problem.active) >= self.room
+        full = self._reduced and not problem.dense and len(problem.active) >= self.active_limit
         hopeless = stuck and not full and stepped and tally.objective >= tally.accepted - slack
         self.before[:] = problem.weights
         tally.accepted, tally.slope, tally.share = tally.objective, 0.0, 1.0
@@ -103,7 +103,7 @@ class Passes:
             self._clear(problem.active)
             return True
         gradient = problem.gradient.copy()
-        self._climb(gradient, max(0.1 * target, 1e-6 * worst))
+        self._maximize_quadratic(gradient, max(0.1 * target, 1e-6 * worst))
         step = problem.weights - self.before
         lost = penalty * (np.abs(problem.weights) - np.abs(self.before))
         tally.slope = (lost - problem.gradient * step).sum()
@@ -119,13 +119,13 @@ class Passes:
         tally = problem.tally
         fall = tally.share * tally.slope
         cut = min(max(-0.5 * fall / (tally.objective - tally.accepted - fall), SHORTEST_CUT), 0.5)
-        if tally.objective > ASTRAY * tally.accepted and self.reach() > SURPRISE:
+        if tally.objective > ASTRAY * tally.accepted and self.max_margin_excess() > SURPRISE:
             cut, tally.slope = 0.0, 0.0
         tally.share *= cut
         problem.weights[:] = self.before + cut * (problem.weights - self.before)
         return cut == 0.0 or bool((problem.weights != self.before).any())
 
-    def _climb(self, gradient: np.ndarray, tolerance: float) -> None:
+    def _maximize_quadratic(self, gradient: np.ndarray, tolerance: float) -> None:
         """Bring the weights to the maximum of the quadratic gathered in this pass, and `gradient` along with them."""
         problem = self._problem
         if problem.sketch is not None:
@@ -136,7 +136,7 @@ class Passes:
         whole = problem.block + problem.block.T
         whole[np.diag_indices_from(whole)] *= 0.5
         near, weights = gradient[active], problem.weights[active]
-        coordinate_descent(whole, near, weights, problem.penalty_of(active), tolerance, MOST_SWEEPS)
+        coordinate_descent(whole, near, weights, problem.penalty_of(active), tolerance, MAX_SWEEPS)
         problem.weights[active], gradient[active] = weights, near
 
     def _next_active(self, gradient: np.ndarray, raise_room: bool) -> np.ndarray:
@@ -157,11 +157,11 @@ class Passes:
         rank[size == 0.0] = np.where(rank[size == 0.0] == 4, 4, 0)  # never seen
         wanted = np.flatnonzero(rank)
         kept = int(np.count_nonzero(rank == 4))
-        if raise_room or (kept >= self.room and np.count_nonzero(rank >= 3) > self.room):
-            room = max(2 * self.room, kept)
-            problem.tally.room = min(room, math.isqrt(MOST_BYTES // 8), len(size))
-        if len(wanted) > self.room:
-            wanted = wanted[np.lexsort((-size[wanted], -rank[wanted]))[: self.room]]
+        if raise_room or (kept >= self.active_limit and np.count_nonzero(rank >= 3) > self.active_limit):
+            active_limit = max(2 * self.active_limit, kept)
+            problem.tally.active_limit = min(active_limit, math.isqrt(MOST_BYTES // 8), len(size))
+        if len(wanted) > self.active_limit:
+            wanted = wanted[np.lexsort((-size[wanted], -rank[wanted]))[: self.active_limit]]
         return np.sort(wanted)
 
     def _clear(self, active: np.ndarray) -> None:
@@ -174,4 +174,4 @@ class Passes:
         if np.array_equal(active, problem.active):
             problem.block[:] = 0.0
         else:
-            problem.give_places(active)
+            problem.activate(active)

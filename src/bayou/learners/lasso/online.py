@@ -12,8 +12,8 @@ import numpy as np
 
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.l1_solver import MOST_SWEEPS, coordinate_descent, improve
-from bayou.learners.lasso.expansion import SURPRISE, Ahead, Waiting, expansion
+from bayou.kernels.l1_solver import MAX_SWEEPS, coordinate_descent, improve
+from bayou.learners.lasso.expansion import SURPRISE, InactiveFeatures, LookaheadState, expansion
 from bayou.learners.lasso.problem import LassoProblem
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 
@@ -27,7 +27,7 @@ LEAST_PENALTY = 1.0  # where a ramp starts
 LOOKAHEAD = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
 
 
-class Online:
+class OnlineSolver:
     """Optimizer that keeps the weights of a `LassoProblem` near the maximum of the quadratic gathered so far."""
 
     def __init__(self, problem: LassoProblem, link: int, parameters: dict[str, Any]) -> None:
@@ -36,22 +36,28 @@ class Online:
         self._slack, self._block_size, self._ramp = (parameters[name] for name in ("slack", "block", "ramp"))
         self.looks_ahead = isinstance(parameters["penalty"], str)
         size = problem.n_features + 1
-        self.waiting = Waiting(np.zeros(size, np.uint32), np.zeros(1, np.int64), np.zeros(size), np.zeros(size))
+        self.waiting = InactiveFeatures(
+            np.zeros(size, np.uint32), np.zeros(1, np.int64), np.zeros(size), np.zeros(size)
+        )
         lanes = len(LOOKAHEAD) if self.looks_ahead else 0
-        self.ahead = Ahead(np.zeros((lanes, size if lanes else 0)), np.zeros(lanes))
+        self.ahead = LookaheadState(np.zeros((lanes, size if lanes else 0)), np.zeros(lanes))
         # The intercept is always active.
-        problem.give_places(np.arange(size) if problem.dense else np.array([size - 1]))
+        problem.activate(np.arange(size) if problem.dense else np.array([size - 1]))
 
     @property
-    def met(self) -> np.ndarray:
+    def inactive_features(self) -> np.ndarray:
         """The features that were seen and had no slot at first."""
-        return self.waiting.met[: self.waiting.n_met[0]]
+        return self.waiting.indices[: self.waiting.n_met[0]]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays to save in addition to those of the problem, by name."""
         found: dict[str, np.ndarray] = {}
         if not self._problem.dense:
-            found |= {"met": self.met, "reference": self.waiting.reference, "bend": self.waiting.bend}
+            found |= {
+                "met": self.inactive_features,
+                "reference": self.waiting.reference,
+                "bend": self.waiting.curvature_diagonal,
+            }
         if self.looks_ahead:
             found |= {"lanes": self.ahead.weights, "lane scores": self.ahead.scores}
         return found
@@ -72,7 +78,7 @@ class Online:
         problem = self._problem
         share = self.ramped(learned)
         tolerance = (FINAL_TOLERANCE if final else ONLINE_TOLERANCE) * problem.scale()
-        sweeps = MOST_SWEEPS if final else ONLINE_SWEEPS
+        sweeps = MAX_SWEEPS if final else ONLINE_SWEEPS
         if self.looks_ahead:
             self._maximise_lanes(math.sqrt(max(learned, 1)), tolerance, sweeps)
         elif problem.dense:
@@ -92,7 +98,7 @@ class Online:
         them below the penalty, they need not be checked.
         """
         problem = self._problem
-        self._activate_in_reach(share)
+        self._activate_violating(share)
         waking = True
         while waking:
             active = problem.active
@@ -100,18 +106,18 @@ class Online:
             penalty = share * problem.penalty_of(active)
             coordinate_descent(problem.block, gradient, weights, penalty, tolerance, ONLINE_SWEEPS)
             problem.weights[active], problem.gradient[active] = weights, gradient
-            waking = self._activate_in_reach(share)
+            waking = self._activate_violating(share)
 
-    def _activate_in_reach(self, share: float) -> bool:
+    def _activate_violating(self, share: float) -> bool:
         """Give slots to features near their penalty if any may exceed it; return whether one does."""
         problem = self._problem
         change = problem.weights[problem.active] - self.waiting.reference[problem.active]
         reach = _squared_length(problem.block, change)
-        waiting = self.met, problem.slots, problem.gradient
-        if not _any_in_reach(*waiting, self.waiting.bend, reach, problem.penalty_each, share):
+        waiting = self.inactive_features, problem.slots, problem.gradient
+        if not _any_in_reach(*waiting, self.waiting.curvature_diagonal, reach, problem.penalty_each, share):
             return False
         self._refresh()
-        near = _nearest(*waiting, problem.penalty_each, share * self._slack)
+        near = _near_violation(*waiting, problem.penalty_each, share * self._slack)
         beyond = np.abs(problem.gradient[near]) > share * problem.penalty_of(near)
         self._activate(near)
         return bool(beyond.any())
@@ -165,7 +171,7 @@ class Online:
         problem.slots[features] = np.arange(first + 1, size + 1)
         problem.sketch.add_rows(problem.slots, problem.active, first, problem.block)
 
-    def expand_block_again(self, learned: int) -> None:
+    def reexpand_block(self, learned: int) -> None:
         """Apply the block heuristic: expand the last block of examples again, at the weights after it."""
         problem = self._problem
         log = problem.sketch
@@ -196,10 +202,10 @@ def _squared_length(block, change):
 
 
 @kernel
-def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
+def _any_in_reach(inactive_features, slots, gradient, bend, reach, penalty, share):
     """Return whether |G_j| of any feature without a slot may exceed its penalty after a change of sqrt(bend reach)."""
-    for k in range(met.size):
-        j = met[k]
+    for k in range(inactive_features.size):
+        j = inactive_features[k]
         if slots[j] < 0:
             room = share * (penalty[j] if penalty.size > 1 else penalty[0]) - abs(gradient[j])
             if room <= 0.0 or room * room <= bend[j] * reach:
@@ -208,12 +214,12 @@ def _any_in_reach(met, slots, gradient, bend, reach, penalty, share):
 
 
 @kernel
-def _nearest(met, slots, gradient, penalty, share):
+def _near_violation(inactive_features, slots, gradient, penalty, share):
     """Return the features without a slot whose gradient exceeds this fraction of their penalty."""
-    found = empty(met.size, np.int64)
+    found = empty(inactive_features.size, np.int64)
     size = 0
-    for k in range(met.size):
-        j = met[k]
+    for k in range(inactive_features.size):
+        j = inactive_features[k]
         if slots[j] < 0 and abs(gradient[j]) > share * (penalty[j] if penalty.size > 1 else penalty[0]):
             found[size] = j
             size += 1

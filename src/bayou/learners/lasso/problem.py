@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import one_of, positive_number, shown, whole_number
+from bayou.core.checks import check_choice, check_int, check_positive, shortened_repr
 from bayou.core.errors import BadInput
 from bayou.learners.lasso.expansion import Quadratic
 from bayou.learners.lasso.sketch import Sketch
@@ -17,7 +17,7 @@ DENSE = 2048
 MOST_BYTES = 4 << 30
 
 
-class _Number:
+class _TallyField:
     """Descriptor of one number in a `Tally`."""
 
     def __init__(self, place: int) -> None:
@@ -37,18 +37,18 @@ class Tally:
         self.numbers = np.zeros(13)
 
     # of the present pass
-    loss, examples = _Number(0), _Number(1)
+    loss, examples = _TallyField(0), _TallyField(1)
     # number of passes ended; of the last one, the objective at its weights and the largest violation there
-    passes, objective, violation = _Number(2), _Number(3), _Number(4)
+    passes, objective, violation = _TallyField(2), _TallyField(3), _TallyField(4)
     # the objective at the last accepted weights; of the step from them, its slope and the fraction taken
-    accepted, slope, share = _Number(5), _Number(6), _Number(7)
+    accepted, slope, share = _TallyField(5), _TallyField(6), _TallyField(7)
     # the smallest violation so far, and the number of passes since
-    best, stalled = _Number(8), _Number(9)
+    best, stalled = _TallyField(8), _TallyField(9)
     # number of features H has room for (0: `max_active`), and whether the weights are certified
-    room, converged = _Number(10), _Number(11)
+    active_limit, converged = _TallyField(10), _TallyField(11)
     # online: number of examples learned before the current block
     # in passes: the reach of surprising examples (0: unlimited)
-    block_start = reach = _Number(12)
+    block_start = max_margin_excess = _TallyField(12)
 
 
 class LassoProblem:
@@ -67,7 +67,7 @@ class LassoProblem:
         self.tally = Tally()
         self.sketch = Sketch(size) if logged else None
 
-    def give_places(self, features: np.ndarray) -> None:
+    def activate(self, features: np.ndarray) -> None:
         """Make these features the active ones, with an empty block."""
         self.active = features.astype(np.int64)
         self.slots[:] = 0
@@ -96,17 +96,17 @@ class LassoProblem:
 def checked_penalty(penalty: Any, n_features: int) -> Any:
     """Return a checked penalty: a number, an array with one number per feature, or "lookahead"."""
     if isinstance(penalty, str):
-        one_of("penalty", penalty, {"lookahead": True})
+        check_choice("penalty", penalty, {"lookahead": True})
         return penalty
     try:
         if np.ndim(penalty) == 0:
-            return positive_number("penalty", penalty, zero=True, high=1e30)
+            return check_positive("penalty", penalty, zero=True, high=1e30)
         each = np.array(penalty, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"penalty is {shown(penalty)}; it must be a number, or one for each feature.") from None
-    if each.shape != (whole_number("n_features", n_features, 1),):
+        raise BadInput(f"penalty is {shortened_repr(penalty)}; it must be a number, or one for each feature.") from None
+    if each.shape != (check_int("n_features", n_features, 1),):
         raise BadInput(f"penalty has shape {each.shape}; it must be one number, or {n_features}, one for each feature.")
     if not ((each >= 0.0) & (each <= 1e30)).all():
         raise BadInput("penalty has entries that are not numbers >= 0.")

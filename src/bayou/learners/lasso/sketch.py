@@ -27,7 +27,7 @@ MOST_ROWS = 1 << 20
 CURVATURE, LINEAR, SIGN, WEIGHT = range(4)
 
 
-class Log(NamedTuple):
+class ExampleLog(NamedTuple):
     """Log of examples in CSR form: the end of each in `indices` and `values`, and its four numbers in `rows`."""
 
     ends: np.ndarray
@@ -42,7 +42,7 @@ class Sketch:
 
     def __init__(self, width: int, rows: int = MOST_ROWS, nonzeros: int = MOST_NONZEROS) -> None:
         self.width = width
-        self.log = Log(
+        self.log = ExampleLog(
             ends=np.zeros(rows + 1, np.int64),
             indices=np.zeros(nonzeros, np.uint32),
             values=np.zeros(nonzeros),
@@ -71,7 +71,7 @@ class Sketch:
             "folded values": values,
         }
 
-    def make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+    def resize(self, shapes: dict[str, tuple[int, ...]]) -> None:
         """Resize so that saved arrays of these shapes can be copied into `arrays()`."""
         from scipy.sparse import csr_array
 
@@ -105,7 +105,7 @@ class Sketch:
         self.length[0] = 0
         self.folded = None
 
-    def fold(self) -> None:
+    def flush_log(self) -> None:
         """Add the log to the matrix and empty it."""
         from scipy.sparse import csr_array
 
@@ -133,13 +133,13 @@ class Sketch:
             base = None
         if base is not None:
             for one in (self, other, base):
-                one.fold()
+                one.flush_log()
             self._add_folded(other.folded - base.folded)
             return
         n, more = self.length[0], other.length[0]
         nonzeros, their_nonzeros = self.ends[n], other.ends[more]
         if n + more > len(self.rows) or nonzeros + their_nonzeros > len(self.values):
-            self.fold()
+            self.flush_log()
             n = nonzeros = 0
         self.ends[n + 1 : n + more + 1] = nonzeros + other.ends[1 : more + 1]
         self.indices[nonzeros : nonzeros + their_nonzeros] = other.indices[:their_nonzeros]

@@ -21,12 +21,15 @@ from bayou.learners.number_bank.lanes import WIDER
 
 TAILS = 5.0  # degrees of freedom of the Student-t by which lanes and levels are judged
 COEFFICIENTS_PRIOR = 0.1  # prior variance of all stacking coefficients together
-SOUND = 1.0 + 1e-9  # bound of a stacker's variance, relative to its initial value
-STACKED_FROM, FURTHEST = 20, 4.0  # rows; bound of an output's distance from the mixture, in deviations of its errors
+MAX_VARIANCE_RATIO = 1.0 + 1e-9  # bound of a stacker's variance, relative to its initial value
+FIRST_STACKED_ROW, MAX_OUTPUT_DEVIATIONS = (
+    20,
+    4.0,
+)  # rows; bound of an output's distance from the mixture, in deviations of its errors
 MIXTURE_SHARE = 0.9  # initial share in the last level; the stackers have the rest
 LEAST_NOISE = 1e-12  # fraction of the labels' variance
 DEGREES = np.tile([3.0, 6.0, 30.0], 3)  # degrees of freedom of the nine Student-t's
-UNSURE = 1e3  # bound of a row's variance, for the shapes
+MAX_SCORE_VARIANCE_RATIO = 1e3  # bound of a row's variance, for the shapes
 LEVEL = 0.9  # level of the intervals whose coverage is steered
 
 
@@ -36,35 +39,37 @@ class ForgettingRates(NamedTuple):
     stackers: tuple[float, ...]  # fraction of its prior that each regains with every row
     scales: tuple[float, ...]  # least weight of the last row, for a third of the shapes each
     noise: float  # least weight of the last row, for the noise of lanes and levels
-    handed: float  # the fraction of shares redistributed at row t is handed / (t + 1),
-    least: float  # and at least this;
+    share_leak: float  # the fraction of shares redistributed at row t is handed / (t + 1),
+    min_share_leak: float  # and at least this;
     least_shapes: float  # for the shapes at least this
     steering: float  # smallest step of the factor on all scales
 
 
 LIVE = ForgettingRates(
-    (0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, handed=1.0, least=1e-4, least_shapes=1e-3, steering=0.02
+    (0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, share_leak=1.0, min_share_leak=1e-4, least_shapes=1e-3, steering=0.02
 )
 # Bayes: shares never vanish, and all rows count the same.
-LATER = ForgettingRates((0.0,), (0.0, 0.0, 0.0), noise=0.0, handed=0.0, least=1e-300, least_shapes=1e-300, steering=0.0)
+LATER = ForgettingRates(
+    (0.0,), (0.0, 0.0, 0.0), noise=0.0, share_leak=0.0, min_share_leak=1e-300, least_shapes=1e-300, steering=0.0
+)
 # Slots of `NumberCombination.rates`, the rest of `ForgettingRates`.
-NOISE, HANDED, LEAST, LEAST_SHAPES, STEERING = range(5)
-# Slots of `NumberCombination.labels`; in all but the first two, ORIGIN is subtracted from labels.
+NOISE, SHARE_LEAK, MIN_SHARE_LEAK, LEAST_SHAPES, STEERING = range(5)
+# Slots of `NumberCombination.labels`; in all but the first two, FIRST_LABEL is subtracted from labels.
 #   ROWS     number of labels
-#   ORIGIN   the first label
-#   SCATTER  sum of squared distances from the mean
+#   FIRST_LABEL   the first label
+#   LABEL_SUM_SQUARES  sum of squared distances from the mean
 #   LOW      smallest
 #   HIGH     largest
-ROWS, ORIGIN, MEAN, SCATTER, LOW, HIGH = range(6)
+ROWS, FIRST_LABEL, MEAN, LABEL_SUM_SQUARES, LOW, HIGH = range(6)
 # Slots of `NumberCombination.steering`: number of errors learned by the shapes, log of the factor on all scales.
-TOLD, LOG_FACTOR = range(2)
+N_SHAPE_ERRORS, LOG_FACTOR = range(2)
 
 
 class NumberCombination(NamedTuple):
     """Settings and learned state of the combination, as kernels take it."""
 
-    first: np.ndarray  # initial shares of the lanes; 0: left out
-    first_finals: np.ndarray
+    initial_shares: np.ndarray  # initial shares of the lanes; 0: left out
+    initial_final_shares: np.ndarray
     memory: np.ndarray  # of each stacker
     shape_memory: np.ndarray
     rates: np.ndarray  # the rest of `ForgettingRates`
@@ -88,23 +93,25 @@ class NumberCombination(NamedTuple):
         return {name.replace("_", " "): getattr(self, name) for name in names}
 
 
-def new_combination(first: np.ndarray, has_intercept: bool, memory: ForgettingRates) -> NumberCombination:
+def new_combination(initial_shares: np.ndarray, has_intercept: bool, memory: ForgettingRates) -> NumberCombination:
     """Return an untrained combination of lanes with these initial shares."""
-    outputs = np.count_nonzero(first)
-    shares = first / first.sum()
-    prior = np.append([STACKER_PRIOR * has_intercept, STACKER_PRIOR], COEFFICIENTS_PRIOR / outputs * (first > 0))
+    outputs = np.count_nonzero(initial_shares)
+    shares = initial_shares / initial_shares.sum()
+    prior = np.append(
+        [STACKER_PRIOR * has_intercept, STACKER_PRIOR], COEFFICIENTS_PRIOR / outputs * (initial_shares > 0)
+    )
     stackers = len(memory.stackers)
     finals = np.array([MIXTURE_SHARE] + [(1.0 - MIXTURE_SHARE) / stackers] * stackers)
     return NumberCombination(
-        first=shares.copy(),
-        first_finals=finals.copy(),
+        initial_shares=shares.copy(),
+        initial_final_shares=finals.copy(),
         memory=np.array(memory.stackers),
         shape_memory=np.repeat(memory.scales, len(DEGREES) // len(memory.scales)),
         rates=np.array(memory[2:]),
         has_intercept=has_intercept,
         labels=np.zeros(HIGH + 1),
         shares=shares,
-        noise=np.zeros(len(first)),
+        noise=np.zeros(len(initial_shares)),
         final_shares=finals,
         final_noise=np.zeros(1 + stackers),
         stacker_prior=prior,
@@ -117,7 +124,7 @@ def new_combination(first: np.ndarray, has_intercept: bool, memory: ForgettingRa
 
 
 @kernel(forceinline=True)
-def _for_weight(rate, c):
+def _rate_for_weight(rate, c):
     """Return the rate that amounts to c steps at `rate`."""
     return rate if c == 1.0 else -math.expm1(c * math.log1p(-min(rate, 1.0 - 1e-16)))
 
@@ -129,14 +136,14 @@ def _log_density(error, scale):
 
 
 @inlined
-def _share(shares, first, logs, handed, c):
+def _share(shares, initial_shares, logs, share_leak, c):
     """Update shares by fixed share: Bayes' rule, then a little is redistributed. `logs` are overwritten."""
     best = -np.inf
     for k in range(shares.size):
         best = max(best, logs[k]) if shares[k] > 0.0 else best
     for k in range(shares.size):
         logs[k] = shares[k] * math.exp(c * (logs[k] - best)) if shares[k] > 0.0 else 0.0
-    set_shares(shares, logs, 1.0 - handed, handed, first)
+    set_shares(shares, logs, 1.0 - share_leak, share_leak, initial_shares)
 
 
 class CombinationScratch(NamedTuple):
@@ -145,7 +152,7 @@ class CombinationScratch(NamedTuple):
     means: np.ndarray  # of each lane
     spreads: np.ndarray
     seen: np.ndarray  # inputs of the stackers
-    along: np.ndarray
+    cov_x: np.ndarray
     spread: np.ndarray  # of the mixture (0) and each stacker
     finals: np.ndarray
     logs: np.ndarray
@@ -154,12 +161,12 @@ class CombinationScratch(NamedTuple):
 
 
 def _scratch_for(into: NumberCombination) -> CombinationScratch:
-    lanes, n, (stackers, _) = len(into.first), len(into.stacker_prior), into.stacker_mean.shape
+    lanes, n, (stackers, _) = len(into.initial_shares), len(into.stacker_prior), into.stacker_mean.shape
     return CombinationScratch(
         means=np.zeros(lanes),
         spreads=np.zeros(lanes),
         seen=np.zeros(n),
-        along=np.zeros((stackers, n)),
+        cov_x=np.zeros((stackers, n)),
         spread=np.zeros(1 + stackers),
         finals=np.zeros(1 + stackers),
         logs=np.zeros(max(n, len(DEGREES))),
@@ -178,10 +185,10 @@ def _mean_of(into, here, said, row):
         m = said[row, 0, k]
         means[k], spreads[k] = min(max(m, low), high) if rows > 0.0 else m, said[row, 1, k]
         mixed, q = mixed + shares[k] * means[k], q + shares[k] * spreads[k]
-    seen, prior, along = here.seen, into.stacker_prior, here.along
-    seen[0] = math.sqrt(labels[SCATTER] / rows) if rows > 0.0 else 0.0
+    seen, prior, cov_x = here.seen, into.stacker_prior, here.cov_x
+    seen[0] = math.sqrt(labels[LABEL_SUM_SQUARES] / rows) if rows > 0.0 else 0.0
     seen[1] = mixed - labels[MEAN] if into.has_intercept else mixed
-    far = FURTHEST * math.sqrt(into.final_noise[0]) if into.final_noise[0] > 0.0 else np.inf
+    far = MAX_OUTPUT_DEVIATIONS * math.sqrt(into.final_noise[0]) if into.final_noise[0] > 0.0 else np.inf
     for k in range(shares.size):
         seen[2 + k] = min(max(means[k] - mixed, -far), far) if prior[2 + k] > 0.0 else 0.0
     finals[0] = mixed
@@ -192,9 +199,9 @@ def _mean_of(into, here, said, row):
             product = 0.0
             for k in range(seen.size):
                 product += into.stacker_covariance[s, i, k] * seen[k]
-            along[s, i] = product
+            cov_x[s, i] = product
             m, spread = m + into.stacker_mean[s, i] * seen[i], spread + product * seen[i]
-        if rows < STACKED_FROM:
+        if rows < FIRST_STACKED_ROW:
             m = mixed
         finals[1 + s] = min(max(m, low - room), high + room)
         here.spread[1 + s] = max(spread, 0.0)
@@ -204,35 +211,35 @@ def _mean_of(into, here, said, row):
 
 @inlined
 def _learn_levels(into, here, y, c):
-    labels, finals, along, memory = into.labels, here.finals, here.along, into.memory
-    rows, variance, stackers = labels[ROWS], labels[SCATTER] / labels[ROWS], into.stacker_mean.shape[0]
+    labels, finals, cov_x, memory = into.labels, here.finals, here.cov_x, into.memory
+    rows, variance, stackers = labels[ROWS], labels[LABEL_SUM_SQUARES] / labels[ROWS], into.stacker_mean.shape[0]
     noise, final_noise, logs, spread = into.noise, into.final_noise, here.logs, here.spread
     if final_noise[0] == 0.0:
         noise[:] = variance
         final_noise[:] = variance
-    latest = _for_weight(max(1.0 / (rows + 2.0), into.rates[NOISE]), c)
-    handed = max(into.rates[HANDED] / (rows + 1.0), into.rates[LEAST])
+    latest = _rate_for_weight(max(1.0 / (rows + 2.0), into.rates[NOISE]), c)
+    share_leak = max(into.rates[SHARE_LEAK] / (rows + 1.0), into.rates[MIN_SHARE_LEAK])
     for k in range(noise.size):
         error, unsure = y - here.means[k], here.spreads[k]
         logs[k] = _log_density(error, noise[k] * (1.0 + unsure))
         noise[k] += latest * (error * error / (1.0 + c * unsure) - noise[k])
         noise[k] = max(noise[k], LEAST_NOISE * variance)
-    _share(into.shares, into.first, logs, handed, c)
+    _share(into.shares, into.initial_shares, logs, share_leak, c)
     for k in range(finals.size):
         logs[k] = _log_density(y - finals[k], final_noise[k] + spread[k])
-    _share(into.final_shares, into.first_finals, logs, handed, c)
-    for s in range(stackers if rows >= STACKED_FROM else 0):
+    _share(into.final_shares, into.initial_final_shares, logs, share_leak, c)
+    for s in range(stackers if rows >= FIRST_STACKED_ROW else 0):
         error, own = y - finals[1 + s], final_noise[1 + s]
         if memory[s] == 0.0:  # for the one that does not forget, an outlier counts less
             own *= (TAILS + error * error / (own + spread[1 + s])) / (TAILS + 1.0)
         whole = own / c + spread[1 + s]
         for i in range(here.seen.size):
-            into.stacker_mean[s, i] += along[s, i] * (error / whole)
+            into.stacker_mean[s, i] += cov_x[s, i] * (error / whole)
             for k in range(here.seen.size):
-                fallen = into.stacker_covariance[s, i, k] - along[s, i] * along[s, k] / whole
+                fallen = into.stacker_covariance[s, i, k] - cov_x[s, i] * cov_x[s, k] / whole
                 into.stacker_covariance[s, i, k] = fallen * (1.0 - memory[s])
             into.stacker_covariance[s, i, i] += memory[s] * into.stacker_prior[i]
-        _keep_sound(into.stacker_covariance, s, into.stacker_prior)
+        _clip_variance(into.stacker_covariance, s, into.stacker_prior)
     for k in range(finals.size):
         error = y - finals[k]
         square = error * error * (final_noise[k] / (final_noise[k] + c * spread[k]))
@@ -240,14 +247,14 @@ def _learn_levels(into, here, y, c):
 
 
 @inlined
-def _keep_sound(covariances, s, prior):
+def _clip_variance(covariances, s, prior):
     """Clip the variances of stacker s to between 0 and the prior's, without covariances where that was needed.
 
     If labels of very different magnitudes mix, rounding can leave another value, from which all would diverge.
     """
     for i in range(prior.size):
         own = covariances[s, i, i]
-        if not 0.0 <= own <= prior[i] * SOUND:
+        if not 0.0 <= own <= prior[i] * MAX_VARIANCE_RATIO:
             for k in range(prior.size):
                 covariances[s, i, k] = covariances[s, k, i] = 0.0
             covariances[s, i, i] = prior[i] if own > prior[i] else 0.0
@@ -258,10 +265,10 @@ def _learn_shapes(into, here, error, unsure, rows, c):
     """Update the scale of each Student-t by online EM, their shares by fixed share, and the factor on all scales."""
     shares, scales, steering, rates, logs = into.shape_shares, into.shape_scales, into.steering, into.rates, here.logs
     square = error * error / unsure
-    if rows < 1.0 or (steering[TOLD] == 0.0 and square == 0.0):
+    if rows < 1.0 or (steering[N_SHAPE_ERRORS] == 0.0 and square == 0.0):
         return
-    if steering[TOLD] == 0.0:
-        steering[TOLD] = 1.0
+    if steering[N_SHAPE_ERRORS] == 0.0:
+        steering[N_SHAPE_ERRORS] = 1.0
         scales[:] = square
         return
     if rows >= 3.0:
@@ -272,14 +279,14 @@ def _learn_shapes(into, here, error, unsure, rows, c):
         step = 0.5 / math.sqrt(rows + 1.0) if rates[STEERING] > 0.0 else 5.0 / (rows + 1.0)
         step = max(rates[STEERING], min(0.1, step))
         steering[LOG_FACTOR] += min(c, 1.0) * step * ((1.0 if nearer > LEVEL else 0.0) - (1.0 - LEVEL))
-    steering[TOLD] += 1.0
-    least = LEAST_NOISE * into.labels[SCATTER] / rows
+    steering[N_SHAPE_ERRORS] += 1.0
+    min_share_leak = LEAST_NOISE * into.labels[LABEL_SUM_SQUARES] / rows
     for k in range(shares.size):
         nu, ratio = DEGREES[k], square / scales[k]
         logs[k] = here.peaks[k] - 0.5 * math.log(scales[k]) - 0.5 * (nu + 1.0) * math.log1p(ratio / nu)
-        latest = _for_weight(max(1.0 / steering[TOLD], into.shape_memory[k]), c)
-        scales[k] = max(scales[k] + latest * ((nu + 1.0) / (nu + ratio) * square - scales[k]), least)
-    _share(shares, here.first_shapes, logs, max(rates[HANDED] / (rows + 1.0), rates[LEAST_SHAPES]), c)
+        latest = _rate_for_weight(max(1.0 / steering[N_SHAPE_ERRORS], into.shape_memory[k]), c)
+        scales[k] = max(scales[k] + latest * ((nu + 1.0) / (nu + ratio) * square - scales[k]), min_share_leak)
+    _share(shares, here.first_shapes, logs, max(rates[SHARE_LEAK] / (rows + 1.0), rates[LEAST_SHAPES]), c)
 
 
 @inlined
@@ -287,9 +294,12 @@ def _count_label(labels, y):
     labels[ROWS] += 1.0
     away = y - labels[MEAN]
     labels[MEAN] += away / labels[ROWS]
-    labels[SCATTER] += away * (y - labels[MEAN])
-    first = labels[ROWS] == 1.0
-    labels[LOW], labels[HIGH] = y if first else min(labels[LOW], y), y if first else max(labels[HIGH], y)
+    labels[LABEL_SUM_SQUARES] += away * (y - labels[MEAN])
+    initial_shares = labels[ROWS] == 1.0
+    labels[LOW], labels[HIGH] = (
+        y if initial_shares else min(labels[LOW], y),
+        y if initial_shares else max(labels[HIGH], y),
+    )
 
 
 def combine(
@@ -307,12 +317,12 @@ def _combine(said, targets, weights, into, here, mean, variance, noise, tails):
     labels, steering = into.labels, into.steering
     for row in range(said.shape[0]):
         m, q = _mean_of(into, here, said, row)
-        mean[row] = m + labels[ORIGIN]
-        unsure = 1.0 + min(q, UNSURE)
+        mean[row] = m + labels[FIRST_LABEL]
+        unsure = 1.0 + min(q, MAX_SCORE_VARIANCE_RATIO)
         factor = math.exp(steering[LOG_FACTOR])
         noise[row] = 0.0
         for k in range(DEGREES.size):
-            square = factor * factor * (into.shape_scales[k] if steering[TOLD] > 0.0 else 1.0)
+            square = factor * factor * (into.shape_scales[k] if steering[N_SHAPE_ERRORS] > 0.0 else 1.0)
             tails[row, 0, k], tails[row, 1, k] = into.shape_shares[k], math.sqrt(square * unsure)
             noise[row] += into.shape_shares[k] * square * (DEGREES[k] / (DEGREES[k] - 2.0))
         variance[row] = noise[row] * (unsure - 1.0)
@@ -320,9 +330,9 @@ def _combine(said, targets, weights, into, here, mean, variance, noise, tails):
         if c == 0.0:
             continue
         if labels[ROWS] == 0.0 and into.has_intercept:
-            labels[ORIGIN] = targets[row]
-        y = targets[row] - labels[ORIGIN]
+            labels[FIRST_LABEL] = targets[row]
+        y = targets[row] - labels[FIRST_LABEL]
         _learn_shapes(into, here, y - m, unsure, labels[ROWS], c)
-        if labels[ROWS] > 1.0 and labels[SCATTER] > 0.0:
+        if labels[ROWS] > 1.0 and labels[LABEL_SUM_SQUARES] > 0.0:
             _learn_levels(into, here, y, c)
         _count_label(labels, y)

@@ -14,25 +14,25 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
-from bayou.kernels.vector import LANES, fill, load, store, where_above
+from bayou.kernels.vector import LANES, broadcast, load, store, where_above
 from bayou.learners.number_bank.head import (
-    BLOCKS,
-    DUE,
     KEPT,
     LOST,
+    MAX_PENDING_UPDATES,
+    N_HEAD_LANES,
     WIDE,
     HeadState,
-    along_row,
-    condition,
+    add_column,
+    add_variance,
+    apply_pending_updates,
+    covariance_times_row,
     drop_correlations,
-    look,
+    head_output,
     new_head,
+    plan_swaps,
+    queue_update,
     renew_priors,
     swap,
-    swaps,
-    take_in,
-    widen,
-    work_in,
 )
 
 WIDER = 0.25  # lanes learn from their means, cut to the range of labels, widened by this fraction at either side
@@ -75,14 +75,14 @@ PRESET = (
     NumberLane("raw", 10.0, walk=0.01, drift=0.01),
 )
 # Rows of the settings: a column for each lane.
-#   PER_SPREAD  prior precision per spread of a column; 0 for raw lanes
-#   PER_LENGTH  prior precision per mean squared length of a row; of raw lanes alone
+#   PRECISION_PER_VARIANCE  prior precision per spread of a column; 0 for raw lanes
+#   PRECISION_PER_LENGTH  prior precision per mean squared length of a row; of raw lanes alone
 #   SCALED      1 for diagonal lanes, which see columns in their own units
 #   RAW         1 for lanes that see columns in the units of the data
 #   BLOCK       1 for lanes with a full covariance in the head
 #   KEEP        fraction of its precision that a weight keeps at each use
 #   DRIFT       variance that the intercept gains with every row
-PER_SPREAD, PER_LENGTH, SCALED, RAW, BLOCK, KEEP, DRIFT = range(7)
+PRECISION_PER_VARIANCE, PRECISION_PER_LENGTH, SCALED, IS_RAW, HAS_HEAD, WALK_DECAY, INTERCEPT_DRIFT = range(7)
 # Statistics of a column of the data; its uses are stored separately.
 #   UNIT     1 / |first value|; 0 before that
 #   SUM      sum of values in units
@@ -90,13 +90,13 @@ PER_SPREAD, PER_LENGTH, SCALED, RAW, BLOCK, KEEP, DRIFT = range(7)
 #   SPREAD   spread times the mean number of non-zeros, at the last use
 #   LENGTH   mean squared length of a row, at the last use
 #   PLACE    place in the head, from 1 on; 0 outside
-UNIT, SUM, SQUARES, SPREAD, LENGTH, PLACE = range(6)
+COLUMN_UNIT, COLUMN_SUM, SQUARES, SPREAD, LENGTH, COLUMN_HEAD_SLOT = range(6)
 # Statistics of the stream.
 #   LENGTHS   sum of squared lengths
-#   ORIGIN    the first label
+#   FIRST_LABEL    the first label
 #   LOW       smallest label, less the first
 #   HIGH      largest label, less the first
-ROWS, NONZEROS, LENGTHS, ORIGIN, LOW, HIGH = range(6)
+ROWS, NONZEROS, LENGTHS, FIRST_LABEL, LOW, HIGH = range(6)
 
 
 class NumberLaneState(NamedTuple):
@@ -113,27 +113,27 @@ class NumberLaneState(NamedTuple):
 
 
 def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
-    settings = np.zeros((DRIFT + 1, LANES))
+    settings = np.zeros((INTERCEPT_DRIFT + 1, LANES))
     for k, lane in enumerate(PRESET):
-        settings[PER_LENGTH if lane.kind == "raw" else PER_SPREAD, k] = 1.0 / lane.signal
-        settings[{"diagonal": SCALED, "raw": RAW, "block": BLOCK}[lane.kind], k] = 1.0
-        settings[KEEP, k], settings[DRIFT, k] = 1.0 - lane.walk, lane.drift * has_intercept
+        settings[PRECISION_PER_LENGTH if lane.kind == "raw" else PRECISION_PER_VARIANCE, k] = 1.0 / lane.signal
+        settings[{"diagonal": SCALED, "raw": IS_RAW, "block": HAS_HEAD}[lane.kind], k] = 1.0
+        settings[WALK_DECAY, k], settings[INTERCEPT_DRIFT, k] = 1.0 - lane.walk, lane.drift * has_intercept
     intercept = np.zeros((2, LANES))
-    intercept[1] = WIDE * has_intercept * (1.0 - settings[BLOCK])
+    intercept[1] = WIDE * has_intercept * (1.0 - settings[HAS_HEAD])
     return NumberLaneState(
         settings=settings,
         has_intercept=has_intercept,
         state=np.zeros((n_features, 2 * LANES)),
-        columns=np.zeros((n_features, PLACE + 1)),
+        columns=np.zeros((n_features, COLUMN_HEAD_SLOT + 1)),
         uses=np.zeros((n_features, 1)),
         stream=np.zeros(HIGH + 1),
         intercept=intercept,
-        head=new_head(n_features, has_intercept, [lane.walk for lane in PRESET[:BLOCKS]]),
+        head=new_head(n_features, has_intercept, [lane.walk for lane in PRESET[:N_HEAD_LANES]]),
     )
 
 
 @kernel
-def is_round(rows):
+def is_refresh_row(rows):
     """Return whether `rows` is 2, 3, 4, 6, 8, 12, 16, ..., where the head is chosen again and its priors updated."""
     while rows > 3 and rows % 2 == 0:
         rows //= 2
@@ -141,7 +141,7 @@ def is_round(rows):
 
 
 @kernel(forceinline=True)
-def spread_of(total, squares, uses, rows):
+def column_variance(total, squares, uses, rows):
     """Return the variance of a dense column, or the mean square of a rare one; never 0, even if all values are equal.
 
     S2/n^2 keeps a column that was constant so far from a huge prior. For a column that does vary, with a mean far from
@@ -161,43 +161,48 @@ class NumberRowScratch(NamedTuple):
     zv: np.ndarray
     mean: np.ndarray
     gained: np.ndarray
-    known: np.ndarray  # as in `NumberLaneState.columns`, uses at the end
+    column_stats: np.ndarray  # as in `NumberLaneState.columns`, uses at the end
     m: np.ndarray  # of each lane
     q: np.ndarray
-    pull: np.ndarray  # dm
-    fall: np.ndarray  # dv
+    mean_step: np.ndarray  # dm
+    variance_step: np.ndarray  # dv
     places: np.ndarray  # the row's places in the head, newcomers last
     values: np.ndarray  # its values there
-    along: np.ndarray  # covariance times values
+    cov_x: np.ndarray  # covariance times values
     across: np.ndarray
     steps: np.ndarray
-    lost: np.ndarray  # lanes whose covariance has lost its sign
+    has_lost_sign: np.ndarray  # lanes whose covariance has lost its sign
 
 
 def scratch_for(lanes: NumberLaneState, longest: int) -> NumberRowScratch:
     """Allocate scratch for any row of a batch; not in a kernel, as Numba would take a second to compile it."""
     width, n = lanes.head.covariance.shape[1], longest + 1
     z, zv, mean, gained = np.zeros((4, n * LANES))
-    m, q, pull, fall = np.zeros((4, LANES))
+    m, q, mean_step, variance_step = np.zeros((4, LANES))
     return NumberRowScratch(
-        *(z, zv, mean, gained, np.zeros((n, PLACE + 2)), m, q, pull, fall),
+        *(z, zv, mean, gained, np.zeros((n, COLUMN_HEAD_SLOT + 2)), m, q, mean_step, variance_step),
         *(np.zeros(n, np.int64), np.zeros(n), np.zeros(width), np.zeros(2 * width + LANES)),
-        *(np.zeros(DUE * LANES), np.zeros(LANES, np.bool_)),
+        *(np.zeros(MAX_PENDING_UPDATES * LANES), np.zeros(LANES, np.bool_)),
     )
 
 
 @inlined
-def _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square):
+def _load_row(lanes, here, indices, values, start, length, rows, mean_length, mean_square):
     """Compute m and q of a row without the head; return the numbers of its columns there and of newcomers."""
     settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
-    intercept, known, head_room, inside = lanes.intercept.reshape(-1), here.known, lanes.head.columns.size, 0
+    intercept, column_stats, head_room, inside = (
+        lanes.intercept.reshape(-1),
+        here.column_stats,
+        lanes.head.columns.size,
+        0,
+    )
     places, head_values = here.places, here.values
     used = int(lanes.head.counts[0])
     newcomers = 0
     m, q = load(intercept, 0), load(intercept, LANES)
     for k in range(length):
         j, value = indices[start + k], values[start + k]
-        unit, place = columns[j, UNIT], int(columns[j, PLACE])
+        unit, place = columns[j, COLUMN_UNIT], int(columns[j, COLUMN_HEAD_SLOT])
         place = place if 0 < place <= used else 0
         if unit == 0.0:
             unit = 1.0 / max(abs(value), LEAST)
@@ -205,24 +210,36 @@ def _see(lanes, here, indices, values, start, length, rows, mean_length, mean_sq
                 newcomers += 1
                 place = -(used + newcomers)
         x = max(min(value * unit, FAR), -FAR)
-        n, s1, s2 = uses[j, 0] + 1.0, columns[j, SUM] + x, columns[j, SQUARES] + x * x
-        spread = spread_of(s1, s2, n, rows) * mean_length
+        n, s1, s2 = uses[j, 0] + 1.0, columns[j, COLUMN_SUM] + x, columns[j, SQUARES] + x * x
+        spread = column_variance(s1, s2, n, rows) * mean_length
         middle = s1 / n if n > 0.5 * rows and lanes.has_intercept else 0.0
-        known[k, UNIT], known[k, SUM], known[k, SQUARES], known[k, SPREAD] = unit, s1, s2, spread
-        known[k, LENGTH], known[k, PLACE], known[k, PLACE + 1] = mean_square, place, n
+        column_stats[k, COLUMN_UNIT], column_stats[k, COLUMN_SUM], column_stats[k, SQUARES], column_stats[k, SPREAD] = (
+            unit,
+            s1,
+            s2,
+            spread,
+        )
+        column_stats[k, LENGTH], column_stats[k, COLUMN_HEAD_SLOT], column_stats[k, COLUMN_HEAD_SLOT + 1] = (
+            mean_square,
+            place,
+            n,
+        )
         if place > 0:
             places[inside], head_values[inside] = place, x
             inside += 1
         outside = 0.0 if place > 0 else (x if place < 0 else x - middle)
-        z = load(settings, SCALED * LANES) * (x - middle) + load(settings, RAW * LANES) * (value - middle / unit)
-        z = z + load(settings, BLOCK * LANES) * outside
-        per_spread, per_length = load(settings, PER_SPREAD * LANES), load(settings, PER_LENGTH * LANES)
+        z = load(settings, SCALED * LANES) * (x - middle) + load(settings, IS_RAW * LANES) * (value - middle / unit)
+        z = z + load(settings, HAS_HEAD * LANES) * outside
+        per_spread, per_length = (
+            load(settings, PRECISION_PER_VARIANCE * LANES),
+            load(settings, PRECISION_PER_LENGTH * LANES),
+        )
         prior = per_spread * spread + per_length * mean_square
         before = per_spread * columns[j, SPREAD] + per_length * columns[j, LENGTH]
         mean, gained = load(state, j * 2 * LANES), load(state, j * 2 * LANES + LANES)
         # A prior that has become narrower since the last use shrinks what was learned under the wider one.
-        mean = mean * where_above(before, 0.0, min((before + gained) / (prior + gained), 1.0), fill(mean, 1.0))
-        keep = load(settings, KEEP * LANES)
+        mean = mean * where_above(before, 0.0, min((before + gained) / (prior + gained), 1.0), broadcast(mean, 1.0))
+        keep = load(settings, WALK_DECAY * LANES)
         gained = max(gained * keep - prior * (1.0 - keep), 0.0)
         zv = z / (prior + gained)
         m, q = m + z * mean, q + z * zv
@@ -240,23 +257,23 @@ def _see(lanes, here, indices, values, start, length, rows, mean_length, mean_sq
 def _learn_columns(lanes, here, indices, start, length):
     """Update all lanes' weights outside the head, and the statistics of the row's columns."""
     settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
-    known, newcomers = here.known, 0
-    dm, dv = load(here.pull, 0), load(here.fall, 0)
+    column_stats, newcomers = here.column_stats, 0
+    dm, dv = load(here.mean_step, 0), load(here.variance_step, 0)
     for k in range(length):
         j, at = indices[start + k], k * LANES
         z, zv = load(here.z, at), load(here.zv, at)
-        if known[k, PLACE] < 0.0:  # in block lanes it belongs to the head from now on
+        if column_stats[k, COLUMN_HEAD_SLOT] < 0.0:  # in block lanes it belongs to the head from now on
             newcomers += 1
-            apart = 1.0 - load(settings, BLOCK * LANES)
+            apart = 1.0 - load(settings, HAS_HEAD * LANES)
             z, zv = z * apart, zv * apart
         more = z * z * dv
         gained = load(here.gained, at) + more / max(1.0 - z * zv * dv, MIN_LEFT)
         store(state, j * 2 * LANES, load(here.mean, at) + zv * dm)
         store(state, j * 2 * LANES + LANES, gained)
-        for i in range(PLACE):
-            columns[j, i] = known[k, i]
-        columns[j, PLACE] = abs(known[k, PLACE])
-        uses[j, 0] = known[k, PLACE + 1]
+        for i in range(COLUMN_HEAD_SLOT):
+            columns[j, i] = column_stats[k, i]
+        columns[j, COLUMN_HEAD_SLOT] = abs(column_stats[k, COLUMN_HEAD_SLOT])
+        uses[j, 0] = column_stats[k, COLUMN_HEAD_SLOT + 1]
 
 
 @kernel
@@ -267,7 +284,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
     outputs, less the first label, are written to said[row]: means, cut to the widened range of labels, and their
     variances in units of the noise.
 
-    The data, with vectors across the eight lanes; lanes below BLOCKS have a head:
+    The data, with vectors across the eight lanes; lanes below N_HEAD_LANES have a head:
 
         lanes.state      [feature][2][LANES]      means, precisions gained over the prior's
         lanes.columns    [feature][PLACE + 1]     statistics of a column, and its place in the head
@@ -285,15 +302,15 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
             squares += values[k] * values[k]
         mean_length = max((stream[NONZEROS] + length) / rows, 1.0)
         mean_square = max((stream[LENGTHS] + squares) / rows, LEAST * LEAST)
-        inside, newcomers = _see(lanes, here, indices, values, start, length, rows, mean_length, mean_square)
-        along_row(head, here.places, here.values, inside, 1.0, here.along, here.across)
+        inside, newcomers = _load_row(lanes, here, indices, values, start, length, rows, mean_length, mean_square)
+        covariance_times_row(head, here.places, here.values, inside, 1.0, here.cov_x, here.across)
         room = WIDER * (stream[HIGH] - stream[LOW])
         # predict: the lanes' own part, and the head's
         for lane in range(LANES):
             m, q = here.m[lane], here.q[lane]
-            if lane < BLOCKS:
-                of_head, own, whole = look(head, here.places, here.values, inside, here.along, lane)
-                here.lost[lane] = own < LOST * whole
+            if lane < N_HEAD_LANES:
+                of_head, own, whole = head_output(head, here.places, here.values, inside, here.cov_x, lane)
+                here.has_lost_sign[lane] = own < LOST * whole
                 m, q = m + of_head, q + max(own, KEPT * whole)
             if rows > 1.0:
                 m = min(max(m, stream[LOW] - room), stream[HIGH] + room)
@@ -303,71 +320,74 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
         # update from the label: intercepts, columns, newcomers to the head, the head
         if c != 0.0:
             if rows == 1.0 and lanes.has_intercept:
-                stream[ORIGIN] = labels[row]
-            y, due = labels[row] - stream[ORIGIN], False
+                stream[FIRST_LABEL] = labels[row]
+            y, due = labels[row] - stream[FIRST_LABEL], False
             for lane in range(LANES):
-                here.fall[lane] = c / (1.0 + c * here.q[lane])
-                if here.lost[lane]:  # nothing is learned from such a row
-                    here.fall[lane] = 0.0
+                here.variance_step[lane] = c / (1.0 + c * here.q[lane])
+                if here.has_lost_sign[lane]:  # nothing is learned from such a row
+                    here.variance_step[lane] = 0.0
                     due = True
-                here.pull[lane] = here.fall[lane] * (y - here.m[lane])
-                intercept[0, lane] += intercept[1, lane] * here.pull[lane]
-                intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.fall[lane]
-                if lane >= BLOCKS:
-                    intercept[1, lane] += settings[DRIFT, lane]
+                here.mean_step[lane] = here.variance_step[lane] * (y - here.m[lane])
+                intercept[0, lane] += intercept[1, lane] * here.mean_step[lane]
+                intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.variance_step[lane]
+                if lane >= N_HEAD_LANES:
+                    intercept[1, lane] += settings[INTERCEPT_DRIFT, lane]
             _learn_columns(lanes, here, indices, start, length)
             for k in range(length if newcomers else 0):
-                place = -int(here.known[k, PLACE])
+                place = -int(here.column_stats[k, COLUMN_HEAD_SLOT])
                 if place > 0:
-                    x = here.known[k, SUM]  # the first value of a column is its sum
-                    take_in(head, place, indices[start + k], here.known[k, SPREAD], x, here.along)
+                    x = here.column_stats[k, COLUMN_SUM]  # the first value of a column is its sum
+                    add_column(head, place, indices[start + k], here.column_stats[k, SPREAD], x, here.cov_x)
                     here.places[inside], here.values[inside] = place, x
                     inside += 1
-            condition(head, here.along, here.pull, here.fall, here.steps)
+            queue_update(head, here.cov_x, here.mean_step, here.variance_step, here.steps)
             # weights walk, intercepts drift
             for k in range(inside):
                 place = here.places[k]
                 prior = head.prior[place]
-                for block in range(BLOCKS):
-                    if head.walk[block] > 0.0 and head.variances[place * BLOCKS + block] * prior < 1.0:
-                        widen(head, place, block, head.walk[block] / prior)
-            for block in range(BLOCKS):
-                widen(head, 0, block, settings[DRIFT, block])
+                for block in range(N_HEAD_LANES):
+                    if head.walk[block] > 0.0 and head.variances[place * N_HEAD_LANES + block] * prior < 1.0:
+                        add_variance(head, place, block, head.walk[block] / prior)
+            for block in range(N_HEAD_LANES):
+                add_variance(head, 0, block, settings[INTERCEPT_DRIFT, block])
             # counters
             stream[LOW], stream[HIGH] = (y, y) if rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
             stream[ROWS], stream[NONZEROS], stream[LENGTHS] = rows, stream[NONZEROS] + length, stream[LENGTHS] + squares
-            if due or is_round(int(rows)):
+            if due or is_refresh_row(int(rows)):
                 return row + 1, True
         row += 1
     return row, False
 
 
-def middles_of(lanes: NumberLaneState, columns: np.ndarray) -> np.ndarray:
+def column_means(lanes: NumberLaneState, columns: np.ndarray) -> np.ndarray:
     """Return the means subtracted from some columns where they are centered, in the units of the data."""
     if not lanes.has_intercept:
         return np.zeros(len(columns))
-    known, uses = lanes.columns[columns], lanes.uses[columns, 0]
-    return np.where(uses > 0.5 * lanes.stream[ROWS], known[:, SUM] / np.maximum(uses, 1.0), 0.0) / known[:, UNIT]
+    column_stats, uses = lanes.columns[columns], lanes.uses[columns, 0]
+    return (
+        np.where(uses > 0.5 * lanes.stream[ROWS], column_stats[:, COLUMN_SUM] / np.maximum(uses, 1.0), 0.0)
+        / column_stats[:, COLUMN_UNIT]
+    )
 
 
-def look_after_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
+def maintain_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
     """Maintain the head: choose its columns again if it is full, and update its priors to the current spreads."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
     rows = stream[ROWS]
-    work_in(head, here.steps)
-    for block in np.flatnonzero(here.lost).tolist():
+    apply_pending_updates(head, here.steps)
+    for block in np.flatnonzero(here.has_lost_sign).tolist():
         drop_correlations(head, block)
-    if not is_round(int(rows)):
+    if not is_refresh_row(int(rows)):
         return
     if head.counts[0] == len(head.columns):
-        for place, new in zip(*swaps(head, lanes.uses), strict=True):
+        for place, new in zip(*plan_swaps(head, lanes.uses), strict=True):
             old = head.columns[place - 1]
-            middles = middles_of(lanes, np.array([old, new])) * columns[[old, new], UNIT]
+            middles = column_means(lanes, np.array([old, new])) * columns[[old, new], COLUMN_UNIT]
             swap(head, place, old, new, *middles, lanes.state, columns[old, SPREAD], columns[new, SPREAD])
-            columns[old, PLACE], columns[new, PLACE] = 0.0, place
+            columns[old, COLUMN_HEAD_SLOT], columns[new, COLUMN_HEAD_SLOT] = 0.0, place
     there = head.columns[: int(head.counts[0])]
-    known, priors = columns[there], np.zeros(len(head.prior))
-    sums = zip(known[:, SUM], known[:, SQUARES], lanes.uses[there, 0], strict=True)
-    spreads = [spread_of(*of, rows) for of in sums]
+    column_stats, priors = columns[there], np.zeros(len(head.prior))
+    sums = zip(column_stats[:, COLUMN_SUM], column_stats[:, SQUARES], lanes.uses[there, 0], strict=True)
+    spreads = [column_variance(*of, rows) for of in sums]
     priors[1 : len(there) + 1] = np.array(spreads) * max(stream[NONZEROS] / rows, 1.0)
-    renew_priors(head, priors, here.along, here.across, here.steps)
+    renew_priors(head, priors, here.cov_x, here.across, here.steps)

@@ -63,11 +63,11 @@ from bayou.core.errors import BadModel
 from bayou.core.learner import Scores
 from bayou.core.prediction import ScoreRule
 from bayou.kernels.vector import LANES
-from bayou.learners.ensembles.delayed import N_LEARNED, RESTS, DelayBlock, DelayedRows
+from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayBlock, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, combine, new_combination
-from bayou.learners.number_bank.head import DUE, WIDE, new_head
-from bayou.learners.number_bank.lanes import PRESET, NumberLane, look_after_head, new_lanes, run_lanes, scratch_for
+from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, WIDE, new_head
+from bayou.learners.number_bank.lanes import PRESET, NumberLane, maintain_head, new_lanes, run_lanes, scratch_for
 from bayou.learners.number_bank.sampling import draw
 from bayou.learners.number_bank.weights import intercept_of, weights_of
 
@@ -95,7 +95,7 @@ class NumberBank(Ensemble):
     """
 
     name = "number-bank"
-    _per_feature = ("state", "columns", "uses")
+    _per_feature_arrays = ("state", "columns", "uses")
     _takes = "float64"
 
     def __init__(self, n_features: int, *, intercept: bool = True, dtype: Any = None) -> None:
@@ -105,13 +105,15 @@ class NumberBank(Ensemble):
         first = np.array([lane.share for lane in PRESET])
         steady = first * [not lane.walk for lane in PRESET]
         self._combination = new_combination(first, self._has_intercept, LIVE)
-        self._later = new_combination(steady, self._has_intercept, LATER)
+        self._later_combination = new_combination(steady, self._has_intercept, LATER)
         self._delayed = DelayedRows("squared loss", MAX_SAMPLED)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
         small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed.progress}
-        small |= self._combination.arrays() | {f"later {name}": a for name, a in self._later.arrays().items()}
+        small |= self._combination.arrays() | {
+            f"later {name}": a for name, a in self._later_combination.arrays().items()
+        }
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
         large = {"state": lanes.state, "columns": lanes.columns, "uses": lanes.uses, "tally": self._delayed.tally}
@@ -124,11 +126,11 @@ class NumberBank(Ensemble):
 
     @property
     def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("tally", "delayed", *(f"later {name}" for name in self._later.arrays()))
+        return ("tally", "delayed", *(f"later {name}" for name in self._later_combination.arrays()))
 
     def _check_state(self) -> None:
         head = self._lanes.head
-        (places, waiting), room = head.counts, (len(head.columns), DUE - 1)
+        (places, waiting), room = head.counts, (len(head.columns), MAX_PENDING_UPDATES - 1)
         if not (0 <= places <= room[0] and 0 <= waiting <= room[1] and places % 1 == waiting % 1 == 0):
             raise BadModel(f"the model's head has {places:g} places and {waiting:g} rows that wait; {room} are most.")
         if len(head.columns) and not 0 <= head.columns.min() <= head.columns.max() < self._n_features:
@@ -143,8 +145,8 @@ class NumberBank(Ensemble):
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         weights = weights.astype(np.float64, copy=False)
         scores, outputs = _empty_scores(len(batch)), np.empty((len(batch), 2, LANES))
-        scratch, row, delayed = scratch_for(self._lanes, batch.longest), 0, np.full(len(batch), np.nan)
-        looks_ahead = bool(weights.any()) and not self._delayed.progress[RESTS]
+        scratch, row, delayed = scratch_for(self._lanes, batch.max_row_length), 0, np.full(len(batch), np.nan)
+        looks_ahead = bool(weights.any()) and not self._delayed.progress[IS_RESTING]
         nothing = DelayBlock(0, len(batch), 0, np.zeros(0, np.int64))
         for block in self._delayed.blocks(weights, self._examples) if looks_ahead else [nothing]:
             sampled = block.sampled
@@ -155,11 +157,15 @@ class NumberBank(Ensemble):
                     *(row, block.stop, outputs),
                 )
                 if due:
-                    look_after_head(self._lanes, scratch)
+                    maintain_head(self._lanes, scratch)
             if len(sampled):
                 later = _empty_scores(len(sampled))
                 combine(
-                    outputs[sampled] if ahead is None else ahead, signs[sampled], weights[sampled], self._later, later
+                    outputs[sampled] if ahead is None else ahead,
+                    signs[sampled],
+                    weights[sampled],
+                    self._later_combination,
+                    later,
                 )
                 self._delayed.progress[N_LEARNED] += len(sampled)
                 if ahead is not None:
@@ -172,12 +178,12 @@ class NumberBank(Ensemble):
     def _outputs_of(self, batch: Batch) -> np.ndarray:
         """Return the lane outputs of some rows without learning from them."""
         outputs, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
-        scratch = scratch_for(self._lanes, batch.longest)
+        scratch = scratch_for(self._lanes, batch.max_row_length)
         rows = batch.indptr, batch.indices, batch.values, nothing, nothing
         run_lanes(*rows, self._lanes, scratch, 0, len(batch), outputs)
         return outputs
 
-    def _run_later(self, batch: Batch) -> Scores:
+    def _predict_later(self, batch: Batch) -> Scores:
         scores, nothing = _empty_scores(len(batch)), np.zeros(len(batch))
         combine(self._outputs_of(batch), nothing, nothing, self._frozen_combination, scores)
         return scores._replace(expected=scores.mean.copy())

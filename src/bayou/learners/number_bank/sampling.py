@@ -16,8 +16,8 @@ from bayou.kernels.random import INTERCEPT, choices, normal
 from bayou.kernels.vector import LANES
 from bayou.learners.number_bank import lanes as known
 from bayou.learners.number_bank.combination import NumberCombination
-from bayou.learners.number_bank.head import BLOCKS, DUE, work_in
-from bayou.learners.number_bank.lanes import PLACE, UNIT, NumberLaneState, middles_of
+from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, N_HEAD_LANES, apply_pending_updates
+from bayou.learners.number_bank.lanes import COLUMN_HEAD_SLOT, COLUMN_UNIT, NumberLaneState, column_means
 from bayou.learners.number_bank.weights import intercept_of, lane_weights, noise_of, weights_of
 
 
@@ -27,11 +27,13 @@ def draw(
     """Fill scores[draw, row]."""
     features, place_in = np.unique(batch.indices, return_inverse=True)
     mean, noise = weights_of(lanes, combination, features)[0], noise_of(combination)
-    dense = np.flatnonzero((lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS]) & (lanes.columns[:, PLACE] == 0))
-    middles = middles_of(lanes, dense)
-    units = np.where(lanes.columns[features, UNIT] > 0, lanes.columns[features, UNIT], 1.0)
-    places = lanes.columns[features, PLACE].astype(np.int64)
-    chances = combination.shares[:BLOCKS] + 1e-300
+    dense = np.flatnonzero(
+        (lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS]) & (lanes.columns[:, COLUMN_HEAD_SLOT] == 0)
+    )
+    middles = column_means(lanes, dense)
+    units = np.where(lanes.columns[features, COLUMN_UNIT] > 0, lanes.columns[features, COLUMN_UNIT], 1.0)
+    places = lanes.columns[features, COLUMN_HEAD_SLOT].astype(np.int64)
+    chances = combination.shares[:N_HEAD_LANES] + 1e-300
     taken = choices(seed, chances / chances.sum(), len(scores))
     for block in np.unique(taken).tolist():
         factor = factor_of(lanes, block) * np.sqrt(noise)
@@ -48,9 +50,9 @@ def factor_of(lanes: NumberLaneState, block: int) -> np.ndarray:
     head = lanes.head._replace(
         **{name: getattr(lanes.head, name).copy() for name in ("covariance", "waiting", "falls", "counts")}
     )
-    work_in(head, np.zeros(DUE * LANES))
+    apply_pending_updates(head, np.zeros(MAX_PENDING_UPDATES * LANES))
     size = int(head.counts[0]) + 1
-    upper = np.triu(head.covariance[:size, block : size * BLOCKS : BLOCKS])
+    upper = np.triu(head.covariance[:size, block : size * N_HEAD_LANES : N_HEAD_LANES])
     values, vectors = np.linalg.eigh(upper + np.triu(upper, 1).T)
     return vectors * np.sqrt(np.maximum(values, 0.0))
 

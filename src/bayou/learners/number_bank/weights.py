@@ -10,17 +10,25 @@ import numpy as np
 
 from bayou.learners.ensembles.stackers import output_coefficients
 from bayou.learners.number_bank import lanes as known
-from bayou.learners.number_bank.combination import DEGREES, LOG_FACTOR, MEAN, ROWS, SCATTER, TOLD, NumberCombination
-from bayou.learners.number_bank.head import BLOCKS
+from bayou.learners.number_bank.combination import (
+    DEGREES,
+    LABEL_SUM_SQUARES,
+    LOG_FACTOR,
+    MEAN,
+    N_SHAPE_ERRORS,
+    ROWS,
+    NumberCombination,
+)
+from bayou.learners.number_bank.head import N_HEAD_LANES
 from bayou.learners.number_bank.lanes import (
-    PER_LENGTH,
-    PER_SPREAD,
-    PLACE,
-    RAW,
+    COLUMN_HEAD_SLOT,
+    COLUMN_UNIT,
+    IS_RAW,
+    PRECISION_PER_LENGTH,
+    PRECISION_PER_VARIANCE,
     SPREAD,
-    UNIT,
     NumberLaneState,
-    middles_of,
+    column_means,
 )
 
 AT_ONCE = 1 << 16
@@ -31,7 +39,7 @@ def coefficients(combination: NumberCombination) -> tuple[np.ndarray, float]:
     """Return C_k of every lane, and the offset."""
     labels = combination.labels
     rows = labels[ROWS]
-    sd = np.sqrt(labels[SCATTER] / rows) if rows else 0.0
+    sd = np.sqrt(labels[LABEL_SUM_SQUARES] / rows) if rows else 0.0
     final_shares, means = combination.final_shares, combination.stacker_mean
     each, offset = output_coefficients(combination.shares, final_shares, means), 0.0
     for share, (b, a, *_) in zip(final_shares[1:], means, strict=True):
@@ -40,7 +48,7 @@ def coefficients(combination: NumberCombination) -> tuple[np.ndarray, float]:
 
 
 def noise_of(combination: NumberCombination) -> float:
-    scales = combination.shape_scales if combination.steering[TOLD] else np.ones(len(DEGREES))
+    scales = combination.shape_scales if combination.steering[N_SHAPE_ERRORS] else np.ones(len(DEGREES))
     square = np.exp(2.0 * combination.steering[LOG_FACTOR])
     return float(square * combination.shape_shares @ (scales * DEGREES / (DEGREES - 2.0)))
 
@@ -48,19 +56,19 @@ def noise_of(combination: NumberCombination) -> float:
 def lane_weights(lanes: NumberLaneState, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return means and variances (in units of the noise) of some weights in every lane, in the units of the data."""
     state, columns, settings, head = lanes.state[features], lanes.columns[features], lanes.settings, lanes.head
-    unit = np.where(columns[:, UNIT] > 0, columns[:, UNIT], 1.0)
-    new = columns[:, UNIT] == 0  # as if its first value were 1
+    unit = np.where(columns[:, COLUMN_UNIT] > 0, columns[:, COLUMN_UNIT], 1.0)
+    new = columns[:, COLUMN_UNIT] == 0  # as if its first value were 1
     length = max(lanes.stream[known.NONZEROS] / max(lanes.stream[known.ROWS], 1.0), 1.0)
     spread, square = np.where(new, length, columns[:, SPREAD]), np.where(new, length, columns[:, known.LENGTH])
     mean, gained = state[:, : len(settings[0])], state[:, len(settings[0]) :]
-    prior = np.outer(spread, settings[PER_SPREAD]) + np.outer(square, settings[PER_LENGTH])
+    prior = np.outer(spread, settings[PRECISION_PER_VARIANCE]) + np.outer(square, settings[PRECISION_PER_LENGTH])
     variance = 1.0 / (prior + gained)
     mean = mean.copy()
-    inside = np.flatnonzero(columns[:, PLACE])
-    for place, k in zip(columns[inside, PLACE].astype(int).tolist(), inside.tolist(), strict=True):
-        at = slice(place * BLOCKS, (place + 1) * BLOCKS)
-        mean[k, :BLOCKS], variance[k, :BLOCKS] = head.weights[at], np.maximum(head.variances[at], 0.0)
-    scale = np.where(settings[RAW] > 0, 1.0, unit[:, None])
+    inside = np.flatnonzero(columns[:, COLUMN_HEAD_SLOT])
+    for place, k in zip(columns[inside, COLUMN_HEAD_SLOT].astype(int).tolist(), inside.tolist(), strict=True):
+        at = slice(place * N_HEAD_LANES, (place + 1) * N_HEAD_LANES)
+        mean[k, :N_HEAD_LANES], variance[k, :N_HEAD_LANES] = head.weights[at], np.maximum(head.variances[at], 0.0)
+    scale = np.where(settings[IS_RAW] > 0, 1.0, unit[:, None])
     return mean * scale, variance * scale**2
 
 
@@ -89,15 +97,15 @@ def intercept_of(lanes: NumberLaneState, combination: NumberCombination) -> tupl
     each, offset = coefficients(combination)
     head, middles = lanes.head, np.zeros(len(each))
     mean, variance = lanes.intercept[0].copy(), lanes.intercept[1].copy()
-    mean[:BLOCKS], variance[:BLOCKS] = head.weights[:BLOCKS], head.variances[:BLOCKS]
+    mean[:N_HEAD_LANES], variance[:N_HEAD_LANES] = head.weights[:N_HEAD_LANES], head.variances[:N_HEAD_LANES]
     dense = np.flatnonzero(lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS])
     if len(dense) and lanes.has_intercept:  # where columns are centered, their means are part of the intercept
         weights, _ = lane_weights(lanes, dense)
         outside = np.ones((len(dense), len(each)))
-        outside[lanes.columns[dense, PLACE] > 0, :BLOCKS] = 0.0
-        middles = (weights * outside * middles_of(lanes, dense)[:, None]).sum(0)
+        outside[lanes.columns[dense, COLUMN_HEAD_SLOT] > 0, :N_HEAD_LANES] = 0.0
+        middles = (weights * outside * column_means(lanes, dense)[:, None]).sum(0)
     mean = mean - middles
     center = float(mean @ combination.shares)
     spread = noise_of(combination) * np.maximum(variance, 0.0) + (mean - center) ** 2
-    origin = float(lanes.stream[known.ORIGIN])
+    origin = float(lanes.stream[known.FIRST_LABEL])
     return float(np.clip(origin + mean @ each + offset, -MOST, MOST)), float(min(spread @ combination.shares, MOST))

@@ -21,7 +21,7 @@ FEW = 64
 MOST_STEPS = 100
 
 
-class Sums(NamedTuple):
+class NormalEquations(NamedTuple):
     """M and b of the equations. Centering subtracts m m'/n from M and m (sum y)/n from b, with m the features' sums."""
 
     products: np.ndarray  # M before centering
@@ -31,7 +31,7 @@ class Sums(NamedTuple):
     diagonal: np.ndarray  # M_jj, centered; 0 for a feature that was never seen or is constant
 
 
-class Factor(NamedTuple):
+class Factorization(NamedTuple):
     """The factored equations: Cholesky's factor for the features `exact`, and the diagonal for all others."""
 
     exact: np.ndarray  # indices of the features solved exactly, ascending
@@ -64,7 +64,7 @@ class Factor(NamedTuple):
         return found
 
 
-def factored(sums: Sums, d: np.ndarray, a: float, screening: float, width: int) -> Factor:
+def factored(sums: NormalEquations, d: np.ndarray, a: float, screening: float, width: int) -> Factorization:
     """Factor the equations of these sums under prior variances d / a; `width` is the size of M, ones included."""
     rest = np.zeros(width)
     rest[: len(d)] = d / (a + d * sums.diagonal)
@@ -72,11 +72,17 @@ def factored(sums: Sums, d: np.ndarray, a: float, screening: float, width: int) 
     exact = np.flatnonzero(d * sums.diagonal > (0.0 if all_of_them else SHARE * a))
     rest[exact] = 0.0
     root = np.sqrt(d[exact])
-    return Factor(exact, root, _lower(sums, exact, root, a), rest)
+    return Factorization(exact, root, _lower(sums, exact, root, a), rest)
 
 
 def solution(
-    products: np.ndarray, sums: Sums, factor: Factor, d: np.ndarray, a: float, start: np.ndarray, screening: float
+    products: np.ndarray,
+    sums: NormalEquations,
+    factor: Factorization,
+    d: np.ndarray,
+    a: float,
+    start: np.ndarray,
+    screening: float,
 ) -> np.ndarray:
     """Return w = S (a I + S M S)^-1 S b, by conjugate gradients preconditioned by the factor."""
     root = np.sqrt(d)
@@ -111,7 +117,7 @@ def solution(
     return found
 
 
-def _lower(sums: Sums, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarray:
+def _lower(sums: NormalEquations, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarray:
     """Return L with L L' = a I + S M S, for some features."""
     if not len(some):
         return np.zeros((0, 0), order="F")

@@ -50,7 +50,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import positive_number, whole_number, yes_or_no
+from bayou.core.checks import check_bool, check_int, check_positive
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.core.validation import LARGEST_TARGET, LIMIT
@@ -59,7 +59,7 @@ from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import normal
 from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
-from bayou.learners.shrinkage.equations import Factor, Sums, factored, solution
+from bayou.learners.shrinkage.equations import Factorization, NormalEquations, factored, solution
 
 # Largest size of the state and one working copy that is accepted: some 16,000 features.
 MOST_BYTES = 4 << 30
@@ -121,20 +121,20 @@ class Shrinkage(Learner):
         dtype: Any = None,
     ) -> None:
         if noise_variance is not None and not (isinstance(noise_variance, str) and noise_variance == PAPERS_NOISE):
-            noise_variance = positive_number("noise_variance", noise_variance, high=LARGEST_TARGET["float32"] ** 2)
+            noise_variance = check_positive("noise_variance", noise_variance, high=LARGEST_TARGET["float32"] ** 2)
         super().__init__(
             n_features=n_features,
             dtype=dtype,
             intercept=intercept,
-            penalty=None if penalty is None else positive_number("penalty", penalty, high=MOST_PENALTY),
-            iterations=whole_number("iterations", iterations, 1, 10**6),
-            tolerance=positive_number("tolerance", tolerance, zero=True, high=1.0),
-            floor=positive_number("floor", floor, high=1.0),
+            penalty=None if penalty is None else check_positive("penalty", penalty, high=MOST_PENALTY),
+            iterations=check_int("iterations", iterations, 1, 10**6),
+            tolerance=check_positive("tolerance", tolerance, zero=True, high=1.0),
+            floor=check_positive("floor", floor, high=1.0),
             noise_variance=noise_variance,
-            bounded=yes_or_no("bounded", bounded),
-            ramp=whole_number("ramp", ramp, 0),
-            screening=positive_number("screening", screening, zero=True, high=0.1),
-            centring=yes_or_no("centring", centring),
+            bounded=check_bool("bounded", bounded),
+            ramp=check_int("ramp", ramp, 0),
+            screening=check_positive("screening", screening, zero=True, high=0.1),
+            centring=check_bool("centring", centring),
         )
         if (wanted := self.nbytes) > MOST_BYTES:
             raise BadInput(
@@ -151,7 +151,7 @@ class Shrinkage(Learner):
         self._labels, self._label_sums = new_range(), np.zeros(3)  # of c, c y and c y^2
         self._most_noise = LARGEST_TARGET[self._dtype] ** 2
         self._widest = max(1.0, 1.0 / (penalty or LEAST_PENALTY))
-        self._factor: Factor | None = None
+        self._factor: Factorization | None = None
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {
@@ -237,7 +237,7 @@ class Shrinkage(Learner):
             found[part.start - rows.start : part.stop - rows.start] = self._spread(x, factor)
         return found
 
-    def _spread(self, x: np.ndarray, factor: Factor) -> np.ndarray:
+    def _spread(self, x: np.ndarray, factor: Factorization) -> np.ndarray:
         """Return x'A^-1 x of dense rows with the column of ones; centers `x` in place."""
         extra = 0.0
         if self._centred:
@@ -267,7 +267,7 @@ class Shrinkage(Learner):
             _add_products(self._products, x)
         self._solve(example, self._parameters["iterations"])
 
-    def settle(self, iterations: int = 100_000) -> int:
+    def iterate_to_convergence(self, iterations: int = 100_000) -> int:
         """Solve repeatedly until no weight moves (`tolerance`), which gives the lasso's weights except for the floor.
 
         Returns the number of solutions.
@@ -275,7 +275,7 @@ class Shrinkage(Learner):
         if self._frozen:
             raise BadInput("this is a snapshot: it predicts, but does not learn. Settle the learner itself.")
         with self._lock:
-            return self._solve(self._examples, whole_number("iterations", iterations, 1)) if self._examples else 0
+            return self._solve(self._examples, check_int("iterations", iterations, 1)) if self._examples else 0
 
     def _solve(self, example: int, iterations: int) -> int:
         """Solve at most `iterations` times, each time with a prior from the last weights; return the number."""
@@ -298,7 +298,7 @@ class Shrinkage(Learner):
                 return done
         return iterations
 
-    def _sums(self) -> Sums:
+    def _sums(self) -> NormalEquations:
         products, against = self._products[: self._size, : self._size], self._vectors[0, : self._size]
         raw, middle, count = np.diagonal(products), np.zeros(self._size), 0.0
         left = raw
@@ -308,9 +308,9 @@ class Shrinkage(Learner):
             against = against - middle * self._vectors[0, -1]
             left = raw - count * middle * middle
         # For a constant feature only rounding noise is left.
-        return Sums(products, against, middle, count, np.where(left > 1e-13 * raw, left, 0.0))
+        return NormalEquations(products, against, middle, count, np.where(left > 1e-13 * raw, left, 0.0))
 
-    def _factored(self, example: int) -> Factor:
+    def _factored(self, example: int) -> Factorization:
         """Return the factored equations of the last solution, computed again if they are missing (after loading)."""
         if self._factor is None:
             last = self._vectors[2, : self._size]

@@ -47,13 +47,13 @@ from typing import Any, Self
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.checks import one_of, positive_number, whole_number
+from bayou.core.checks import check_choice, check_int, check_positive
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
 from bayou.core.prediction import ScoreRule
 from bayou.core.validation import LIMIT
 from bayou.kernels.huge_pages import aligned_zeros
-from bayou.kernels.row_layout import examples_of
+from bayou.kernels.row_layout import batch_arrays
 from bayou.learners.spike_slab import scalar_kernel, vector_kernel
 from bayou.learners.spike_slab.weights import (
     AVERAGES,
@@ -78,7 +78,7 @@ ENDED, AVERAGED = range(2)
 # pi (1 - pi) mt^2, the part of a variance that exceeds the slab's, is at most a quarter of 2 log(odds) vt.
 WIDER_THAN_THE_SLAB = 100.0
 # A pass that moves no inclusion probability by this much has converged.
-SETTLED = 1e-3
+CONVERGED_INCLUSION_CHANGE = 1e-3
 
 
 class SpikeSlab(Learner):
@@ -110,7 +110,7 @@ class SpikeSlab(Learner):
 
     name = "spike-slab"
     supported_links = ("probit",)
-    _per_feature = ("state", "averages")
+    _per_feature_arrays = ("state", "averages")
 
     def __init__(
         self,
@@ -126,10 +126,10 @@ class SpikeSlab(Learner):
         intercept_variance: float | None = None,
         dtype: Any = None,
     ) -> None:
-        rho = positive_number("inclusion_prior", inclusion_prior)
+        rho = check_positive("inclusion_prior", inclusion_prior)
         if not 1 / LONGEST_ODDS <= rho < 1:
             raise BadInput(f"inclusion_prior is {inclusion_prior!r}; it must be a probability from 1e-30 to below 1.")
-        tau = positive_number("slab_variance", slab_variance, high=1e6)
+        tau = check_positive("slab_variance", slab_variance, high=1e6)
         intercept_variance = max(3.0, tau) if intercept_variance is None else intercept_variance
         super().__init__(
             n_features=n_features,
@@ -137,15 +137,15 @@ class SpikeSlab(Learner):
             intercept=intercept,
             inclusion_prior=rho,
             slab_variance=tau,
-            refresh_every=whole_number("refresh_every", refresh_every, 1),
-            batch_size=whole_number("batch_size", batch_size, 1),
+            refresh_every=check_int("refresh_every", refresh_every, 1),
+            batch_size=check_int("batch_size", batch_size, 1),
             predictive=predictive,
             link=link,
-            intercept_variance=positive_number("intercept_variance", intercept_variance, high=1e6),
+            intercept_variance=check_positive("intercept_variance", intercept_variance, high=1e6),
         )
         if min(tau, self._parameters["intercept_variance"]) < 1e-6:
             raise BadInput("slab_variance and intercept_variance must be at least 1e-6; scale the features.")
-        self._selects = one_of("predictive", predictive, PREDICTIVES)
+        self._selects = check_choice("predictive", predictive, PREDICTIVES)
         self._prior_log_odds = math.log(rho) - math.log1p(-rho)
         # The row after the last feature is spare: rows are padded with it.
         self._state = aligned_zeros(self._n_features + 1, COLUMNS, self._dtype)
@@ -174,7 +174,7 @@ class SpikeSlab(Learner):
         p = self._parameters
         if self._passes[ENDED] > self._passes[AVERAGED] and weights.any():
             self._freeze()  # not before further data arrive
-        examples, example = examples_of(batch, signs, weights), np.uint64(self._examples)
+        examples, example = batch_arrays(batch, signs, weights), np.uint64(self._examples)
         known = SpikeSlabState(
             self._state,
             self._intercept_state,
@@ -190,7 +190,7 @@ class SpikeSlab(Learner):
         else:
             again, standing = self._passes[ENDED] > 0, p["batch_size"] > 1
             averages = self._averages, self._intercept_averages
-            frozen = scalar_kernel.Frozen(*averages, again, self._stretches, self._stretch, standing)
+            frozen = scalar_kernel.FrozenAverages(*averages, again, self._stretches, self._stretch, standing)
             scalar_kernel.stream(examples, known, frozen, example, mean, variance)
         probabilities(self._selects, mean, variance, probability)
         return Scores(probability, mean, variance)
@@ -207,7 +207,7 @@ class SpikeSlab(Learner):
         with self._lock:
             moved = self._freeze() if self._passes[ENDED] > 0 else math.inf
             self._passes[ENDED] += 1
-            return moved < SETTLED
+            return moved < CONVERGED_INCLUSION_CHANGE
 
     def _freeze(self) -> float:
         """Renew the averages of factors; return the largest move of an inclusion probability since the last time."""

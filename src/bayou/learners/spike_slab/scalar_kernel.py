@@ -15,17 +15,17 @@ from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import rounding_phase
-from bayou.learners.bases.diagonal import nudged
+from bayou.learners.bases.diagonal import add_rounding_noise
 from bayou.learners.spike_slab.weights import (
     COUNT,
     HELD_PRECISION,
     HELD_SHIFT,
     MOST,
     MOST_REPEATS,
+    NATURAL_MEAN,
     NEGATIVE,
     NEGATIVE_AVERAGE,
     PRECISION,
-    SHIFT,
     intercept_posterior,
     posterior,
 )
@@ -33,7 +33,7 @@ from bayou.learners.spike_slab.weights import (
 FAR = math.sqrt(MOST)
 
 
-class Frozen(NamedTuple):
+class FrozenAverages(NamedTuple):
     """Arrays and settings that `stream` needs besides the weights; only `stretches` is written to."""
 
     averages: np.ndarray  # average factors of an example of each class, by feature
@@ -52,7 +52,7 @@ def _believed(weights, frozen, feature, here, learns):
     """
     state = weights.state
     precision = np.float64(state[feature, PRECISION]) + state[feature, NEGATIVE + PRECISION]
-    shift = np.float64(state[feature, SHIFT]) + state[feature, NEGATIVE + SHIFT]
+    shift = np.float64(state[feature, NATURAL_MEAN]) + state[feature, NEGATIVE + NATURAL_MEAN]
     mean, variance, selected = posterior(precision, shift, weights.inclusion_prior, weights.slab_variance, FAR)
     if frozen.stretch > 1:
         held, held_shift = np.float64(state[feature, HELD_PRECISION]), np.float64(state[feature, HELD_SHIFT])
@@ -74,12 +74,12 @@ def _add_factor(state, feature, at, precision, shift, share, count):
     """Add to the sums of one class; share: added to COUNT, 0 if the example was counted in an earlier pass."""
     noise = rounding_phase(feature, count) if state.itemsize == 4 else 0.0
     grown = np.float64(state[feature, at + PRECISION]) + precision
-    state[feature, at + PRECISION] = min(max(nudged(grown, noise), 0.0), MOST)
-    moved = np.float64(state[feature, at + SHIFT]) + shift
-    state[feature, at + SHIFT] = max(min(nudged(moved, noise), MOST), -MOST)
+    state[feature, at + PRECISION] = min(max(add_rounding_noise(grown, noise), 0.0), MOST)
+    moved = np.float64(state[feature, at + NATURAL_MEAN]) + shift
+    state[feature, at + NATURAL_MEAN] = max(min(add_rounding_noise(moved, noise), MOST), -MOST)
     if share > 0.0:
         met = np.float64(state[feature, at + COUNT]) + share
-        state[feature, at + COUNT] = min(nudged(met, noise), MOST)
+        state[feature, at + COUNT] = min(add_rounding_noise(met, noise), MOST)
 
 
 @kernel
@@ -95,10 +95,10 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     state, intercept = weights.state, weights.intercept
     averages, intercept_averages = frozen.averages, frozen.intercept_averages
-    numbers = zeros((3, examples.longest + 1), np.float64)
+    numbers = zeros((3, examples.max_row_length + 1), np.float64)
     xs, means, variances = numbers[0], numbers[1], numbers[2]
-    out = zeros((examples.longest + 1, 2), np.float64)  # factors removed for the cavity
-    alone = zeros(examples.longest + 1, np.bool_)  # weights not to update
+    out = zeros((examples.max_row_length + 1, 2), np.float64)  # factors removed for the cavity
+    alone = zeros(examples.max_row_length + 1, np.bool_)  # weights not to update
     for row in range(indptr.size - 1):
         start = indptr[row]
         size = indptr[row + 1] - start + 1
@@ -118,13 +118,13 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                     mean, variance = intercept_posterior(weights)
                     selected = True
                     out[k, PRECISION] = intercept_averages[average + PRECISION]
-                    out[k, SHIFT] = intercept_averages[average + SHIFT]
+                    out[k, NATURAL_MEAN] = intercept_averages[average + NATURAL_MEAN]
                 else:
                     feature = indices[start + k - 1]
                     x = np.float64(state.dtype.type(values[start + k - 1]))
                     mean, variance, selected = _believed(weights, frozen, feature, here, c != 0.0)
                     out[k, PRECISION] = averages[feature, average + PRECISION]
-                    out[k, SHIFT] = averages[feature, average + SHIFT]
+                    out[k, NATURAL_MEAN] = averages[feature, average + NATURAL_MEAN]
                 if selected or not weights.selects:
                     score += x * mean
                     spread += x * x * variance
@@ -133,9 +133,9 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                     left = 1.0 / variance - share * out[k, PRECISION]
                     alone[k] = not left > 0.0
                     if left > 0.0:
-                        mean, variance = (mean / variance - share * out[k, SHIFT]) / left, 1.0 / left
+                        mean, variance = (mean / variance - share * out[k, NATURAL_MEAN]) / left, 1.0 / left
                 else:
-                    out[k, PRECISION] = out[k, SHIFT] = 0.0
+                    out[k, PRECISION] = out[k, NATURAL_MEAN] = 0.0
                 xs[k], means[k], variances[k] = x, max(min(mean, FAR), -FAR), variance
                 m += x * means[k]
                 s2 += x * x * variance
@@ -156,11 +156,11 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                 precision = x * x * curvature * d
                 shift = max(min(means[k] * precision, MOST), -MOST)
                 shift += max(min(x * sign * slope * whole * d, MOST), -MOST)
-                new = out[k, PRECISION] == 0.0 and out[k, SHIFT] == 0.0
-                precision, shift = share * (precision - out[k, PRECISION]), share * (shift - out[k, SHIFT])
+                new = out[k, PRECISION] == 0.0 and out[k, NATURAL_MEAN] == 0.0
+                precision, shift = share * (precision - out[k, PRECISION]), share * (shift - out[k, NATURAL_MEAN])
                 if k == 0:
                     intercept[at + PRECISION] = min(max(intercept[at + PRECISION] + precision, 0.0), MOST)
-                    intercept[at + SHIFT] = max(min(intercept[at + SHIFT] + shift, MOST), -MOST)
+                    intercept[at + NATURAL_MEAN] = max(min(intercept[at + NATURAL_MEAN] + shift, MOST), -MOST)
                     intercept[at + COUNT] += share * new
                 else:
                     count = example + np.uint64(repeat << 24)

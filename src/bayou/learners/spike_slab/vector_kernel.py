@@ -10,9 +10,9 @@ from bayou.core import links
 from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2_within
-from bayou.kernels.gather import add_to_half, gather_sums, prefetch
-from bayou.kernels.row_layout import lay_out, place_ahead, row_room
-from bayou.kernels.vector import LANES, fill, load, pick, put, sqrt, store, total, where_above
+from bayou.kernels.gather import gather_sums, prefetch, scatter_add_half
+from bayou.kernels.row_layout import copy_row, padded_row_length, prefetch_start
+from bayou.kernels.vector import LANES, broadcast, extract_lane, load, replace_lane, sqrt, store, sum_lanes, where_above
 from bayou.learners.spike_slab.weights import (
     COLUMNS,
     COUNT,
@@ -20,9 +20,9 @@ from bayou.learners.spike_slab.weights import (
     LONGEST_ODDS,
     MOST,
     MOST_REPEATS,
+    NATURAL_MEAN,
     NEGATIVE,
     PRECISION,
-    SHIFT,
     intercept_posterior,
 )
 
@@ -50,12 +50,12 @@ def stream(examples, weights, example, score_mean, score_variance):
     inclusion_prior, slab_variance = weights.inclusion_prior, weights.slab_variance
     dtype = state.dtype.type
     spare = np.uint32(len(state) - 1)
-    room = row_room(examples.longest)
+    room = padded_row_length(examples.max_row_length)
     numbers, features = zeros((7, room), state.dtype), zeros(room, np.uint32)
     xs, means, variances, slabs = numbers[0], numbers[1], numbers[2], numbers[3]
     theres, powers, roots = numbers[4], numbers[5], numbers[6]
     xs[0], features[0] = weights.has_intercept, spare
-    zero = fill(load(xs, 0), 0.0)
+    zero = broadcast(load(xs, 0), 0.0)
     most = dtype(MOST)
     far = math.sqrt(most)
     lowest = dtype(POWERS_32[0] if state.itemsize == 4 else POWERS_64[0])
@@ -63,8 +63,8 @@ def stream(examples, weights, example, score_mean, score_variance):
     # exp(-log-odds) = odds sqrt(Lr + 1/tau0) exp(-Lh mt / 2)
     odds = dtype((1.0 - inclusion_prior) / inclusion_prior * math.sqrt(slab_variance))
     for row in range(examples.indptr.size - 1):
-        size = lay_out(examples, row, 1, xs, features, spare)
-        ahead = place_ahead(examples, row, size, AHEAD)
+        size = copy_row(examples, row, 1, xs, features, spare)
+        ahead = prefetch_start(examples, row, size, AHEAD)
         c = examples.weights[row]
         sign, half = (1.0, 0) if examples.labels[row] > 0 else (-1.0, 1)
         repeats = 1 if c <= 1.0 else int(min(math.ceil(c), MOST_REPEATS))
@@ -96,7 +96,11 @@ def stream(examples, weights, example, score_mean, score_variance):
                 mean = inclusion * there
                 variance = max(inclusion * (slab + (against * inclusion) * (there * there)), LEAST_VARIANCE)
                 if k == 0:
-                    mean, variance, against = put(mean, 0, bias), put(variance, 0, bias_variance), put(against, 0, 0.0)
+                    mean, variance, against = (
+                        replace_lane(mean, 0, bias),
+                        replace_lane(variance, 0, bias_variance),
+                        replace_lane(against, 0, 0.0),
+                    )
                 xm, xxv = x * mean, x * (x * variance)
                 m = m + xm
                 s2 = s2 + xxv
@@ -108,14 +112,14 @@ def stream(examples, weights, example, score_mean, score_variance):
                 store(variances, k, variance)
             # Phase 3: predict.
             if repeat == 0:
-                score_mean[row] = total(chosen_m) if selects else total(m)
-                score_variance[row] = total(chosen_s2) if selects else total(s2)
+                score_mean[row] = sum_lanes(chosen_m) if selects else sum_lanes(m)
+                score_variance[row] = sum_lanes(chosen_s2) if selects else sum_lanes(s2)
             if c == 0.0:
                 break
 
-            others = total(s2)
+            others = sum_lanes(s2)
             spread = math.sqrt(1.0 + np.float64(others))
-            slope, curvature = links.slope_and_curvature(links.PROBIT, sign * np.float64(total(m)) / spread)
+            slope, curvature = links.slope_and_curvature(links.PROBIT, sign * np.float64(sum_lanes(m)) / spread)
             pull = dtype(sign * slope * spread)
             bend, rest = dtype(curvature), dtype(1.0 - curvature)
             count = example + np.uint64(repeat << 24)
@@ -133,8 +137,10 @@ def stream(examples, weights, example, score_mean, score_variance):
                 precision, shift = precision * share, shift * share
                 if k == 0 and weights.has_intercept:
                     at = NEGATIVE * half
-                    intercept[at + PRECISION] = min(intercept[at + PRECISION] + pick(precision, 0), MOST)
-                    intercept[at + SHIFT] = max(min(intercept[at + SHIFT] + pick(shift, 0), MOST), -MOST)
+                    intercept[at + PRECISION] = min(intercept[at + PRECISION] + extract_lane(precision, 0), MOST)
+                    intercept[at + NATURAL_MEAN] = max(
+                        min(intercept[at + NATURAL_MEAN] + extract_lane(shift, 0), MOST), -MOST
+                    )
                     intercept[at + COUNT] += share
-                add_to_half(state, features, k, half, precision, shift, share, most, count)
+                scatter_add_half(state, features, k, half, precision, shift, share, most, count)
     state[spare] = 0

@@ -20,7 +20,7 @@ COLUMNS = 8
 #     COUNT            the sum of the weights of their examples
 #     HELD_PRECISION   the held precision of the prior's factor, HELD_SHIFT its precision * mean
 #     NEGATIVE         first column of the three sums of the negative examples
-PRECISION, SHIFT, COUNT = range(3)
+PRECISION, NATURAL_MEAN, COUNT = range(3)
 HELD_PRECISION, NEGATIVE, HELD_SHIFT = 3, 4, 7
 # A row of averages: (precision, precision * mean) of a positive example, then of a negative one.
 AVERAGES, NEGATIVE_AVERAGE = 4, 2
@@ -51,7 +51,7 @@ def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (Lr, Lh) of some rows of the state."""
     rows = rows.astype(np.float64)
     precision = rows[:, PRECISION] + rows[:, NEGATIVE + PRECISION]
-    return precision, rows[:, SHIFT] + rows[:, NEGATIVE + SHIFT]
+    return precision, rows[:, NATURAL_MEAN] + rows[:, NEGATIVE + NATURAL_MEAN]
 
 
 @inlined
@@ -60,7 +60,7 @@ def intercept_posterior(weights):
     intercept = weights.intercept
     precision = weights.intercept_precision + intercept[PRECISION] + intercept[NEGATIVE + PRECISION]
     variance = 1.0 / precision
-    return variance * (intercept[SHIFT] + intercept[NEGATIVE + SHIFT]), variance
+    return variance * (intercept[NATURAL_MEAN] + intercept[NEGATIVE + NATURAL_MEAN]), variance
 
 
 @kernel
@@ -87,11 +87,11 @@ def freeze_averages(state, averages, inclusion_prior, slab_variance):
             if count == 0.0:
                 continue
             old_precision += averages[row, average + PRECISION] * count
-            old_shift += averages[row, average + SHIFT] * count
+            old_shift += averages[row, average + NATURAL_MEAN] * count
             precision += state[row, at + PRECISION]
-            shift += state[row, at + SHIFT]
+            shift += state[row, at + NATURAL_MEAN]
             averages[row, average + PRECISION] = state[row, at + PRECISION] / count
-            averages[row, average + SHIFT] = state[row, at + SHIFT] / count
+            averages[row, average + NATURAL_MEAN] = state[row, at + NATURAL_MEAN] / count
         if precision > 0.0:
             new = _inclusion(precision, shift, inclusion_prior, slab_variance)
             moved = max(moved, abs(new - _inclusion(old_precision, old_shift, inclusion_prior, slab_variance)))

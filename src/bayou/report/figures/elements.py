@@ -154,7 +154,7 @@ def bars(
 
 def dotted(facts: RunFacts) -> np.ndarray:
     """Return the rows of the second half that get a dot."""
-    mass = facts.late.mass
+    mass = facts.second_half.stream_weight
     if len(mass) <= DOTS:
         return np.arange(len(mass))
     return np.sort(np.random.default_rng(0).choice(len(mass), DOTS, replace=False, p=mass / mass.sum()))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.prediction import reach
+from bayou.core.prediction import z_score
 from bayou.outputs.features import ColumnStrength, FeatureStrengths
 from bayou.outputs.group_priors import GroupPrior, group_priors
 from bayou.outputs.pair_features import PairStrengths, has_pairs, pair_strengths
@@ -139,7 +139,7 @@ def _dots_view(
         "hovertemplate": f"<b>%{{customdata[0]}}</b><br>{hover}<extra></extra>",
     }
     if sd is not None:
-        ends = {"type": "data", "array": numbers(reach(0.95) * sd)}
+        ends = {"type": "data", "array": numbers(z_score(0.95) * sd)}
         dots["error_x"] = ends | {"color": "@ink/45", "thickness": 1.6, "width": 0}
     return View(view, [dots], _named_rows(names) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayou.report import sentences
-from bayou.report.facts import Run, RunFacts
+from bayou.report.facts import ReportedRun, RunFacts
 from bayou.report.figures.elements import PALETTE, Figure, View, escaped, examples_axis, line, numbers
 
 # Squared losses that differ by this factor get a logarithmic axis, so that outliers do not flatten the curve.
@@ -46,7 +46,7 @@ def loss(facts: RunFacts) -> Figure:
     return Figure("loss", "Loss over time", how, [View("", data, layout)], wide=True)
 
 
-def compared(runs: Sequence[Run]) -> Figure:
+def compared(runs: Sequence[ReportedRun]) -> Figure:
     """Return the learning curves of several runs, given in order, the best first."""
     data, heights, last = [], [], 1
     for k, run in enumerate(runs):

@@ -30,7 +30,7 @@ from bayou.report.recorder import Sample
 
 
 def predicted(facts: RunFacts) -> Figure | None:
-    sample = facts.late[dotted(facts)]
+    sample = facts.second_half[dotted(facts)]
     if not len(sample):
         return None
     low, high = usual(np.concatenate([sample.expected, sample.label]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from bayou.core.prediction import reach
+from bayou.core.prediction import z_score
 from bayou.report import sentences
 from bayou.report.facts import RunFacts
 from bayou.report.figures.elements import Figure, View, bars, bin_edges, diagonal, intervals, numbers, odds_ticks
@@ -91,7 +91,7 @@ def _groups(
 
 def wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Wilson's 95% interval of a rate observed in n trials."""
-    z = reach(0.95)
+    z = z_score(0.95)
     middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return np.minimum(np.clip(middle - half, 0.0, 1.0), rate), np.maximum(np.clip(middle + half, 0.0, 1.0), rate)
@@ -109,7 +109,7 @@ def scores(facts: RunFacts) -> Figure | None:
         ("positives", sample.label > 0, "@blue"),
     ):
         if chosen.any():
-            data.append(bars(edges, odds[chosen], sample.mass[chosen], name, colour, expit))
+            data.append(bars(edges, odds[chosen], sample.stream_weight[chosen], name, colour, expit))
     layout = {
         "barmode": "overlay",
         "bargap": 0.0,

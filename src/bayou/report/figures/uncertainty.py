@@ -72,7 +72,7 @@ def deviations(facts: RunFacts) -> Figure | None:
         ("first tenth of the run", sample.row < rows / 10, "@orange"),
         ("second half", sample.row >= rows / 2, "@blue"),
     ]
-    data = [bars(edges, sd[c], sample.mass[c], name, colour) for name, c, colour in parts if c.any()]
+    data = [bars(edges, sd[c], sample.stream_weight[c], name, colour) for name, c, colour in parts if c.any()]
     logistic = links.find(facts.link).is_log_odds and not facts.is_regression
     of = "the most probable class's log-odds" if facts.is_multiclass else "the score" + " (log-odds)" * logistic
     of = "the expected number" if facts.is_regression else of
@@ -93,7 +93,7 @@ def split_scatter(facts: RunFacts) -> Figure | None:
         return None  # noise is nearly the same for all
     keep = dotted(facts)
     aleatoric, epistemic = (part[keep] for part in facts.late_split)
-    sample = facts.late[keep]
+    sample = facts.second_half[keep]
     low, high = facts.interval(sample)
     data = []
     kinds = [("negative", sample.label == 0, "@orange"), ("positive", sample.label == 1, "@blue")]
@@ -106,7 +106,7 @@ def split_scatter(facts: RunFacts) -> Figure | None:
         custom = [
             [
                 place(sample, k),
-                escaped(sentences.said(facts, sample, k)),
+                escaped(sentences.format_prediction(facts, sample, k)),
                 f"{sentences.percent(low[k])} to {sentences.percent(high[k])}",
             ]
             for k in np.flatnonzero(chosen).tolist()

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayou import plots
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import Options, Report, experiment
+from bayou.reproduce.experiment import ExperimentOptions, Report, experiment
 from bayou.reproduce.marginal_gaussian import methods, picture, results, study
 from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, Trace, one_pass
 
@@ -70,7 +70,7 @@ def run(report: Report) -> None:
         report.notes.append("Figure 2 right, the Criteo protocol, needs a file: --data FILE.")
 
 
-def file_traces(options: Options) -> list[Trace]:
+def file_traces(options: ExperimentOptions) -> list[Trace]:
     """Return the curves of all learners over one reading of the user's files."""
     from bayou import sources
 

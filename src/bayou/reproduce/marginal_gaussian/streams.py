@@ -138,7 +138,7 @@ def one_pass(
     for batch in batches:
         losses = None
         if truth is not None:
-            losses = evaluate.comparator_losses(batch, truth, 0.0, links.code(link))
+            losses = evaluate.comparator_losses(batch, truth, 0.0, links.link_code(link))
         now = time.thread_time()
         shared, clock = shared + now - clock, now
         for k, contestant in enumerate(contestants):

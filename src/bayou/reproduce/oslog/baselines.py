@@ -87,7 +87,7 @@ def _rivers_bayes() -> River:
 
 
 @dataclass(frozen=True)
-class Rival:
+class Baseline:
     """Learner, made by `make(n_features, setting)`, and the settings to try, its default first."""
 
     name: str
@@ -96,25 +96,25 @@ class Rival:
     most_features: int | None = None
 
 
-def methods() -> tuple[list[Rival], str | None]:
+def methods() -> tuple[list[Baseline], str | None]:
     """Return our methods, then the others, and a sentence if river is not installed."""
     found = [
-        Rival("Shrinkage", lambda n, a: Shrinkage(n, penalty=a, bounded=False), (1.0, 0.01, 0.1, 10.0, 100.0)),
-        Rival("Gaussian", lambda n, v: Gaussian(n, prior_variance=v, bounded=False), (1.0, 1e-4, 1e-3, 1e-2, 0.1)),
-        Rival("online ridge", lambda n, a: OnlineRidge(n, a), (1.0, 0.01, 0.1, 10.0, 100.0)),
-        Rival("SGDRegressor", lambda n, r: ScikitLearnSGD(n, r), (0.01, 1e-4, 1e-3, 0.1)),
+        Baseline("Shrinkage", lambda n, a: Shrinkage(n, penalty=a, bounded=False), (1.0, 0.01, 0.1, 10.0, 100.0)),
+        Baseline("Gaussian", lambda n, v: Gaussian(n, prior_variance=v, bounded=False), (1.0, 1e-4, 1e-3, 1e-2, 0.1)),
+        Baseline("online ridge", lambda n, a: OnlineRidge(n, a), (1.0, 0.01, 0.1, 10.0, 100.0)),
+        Baseline("SGDRegressor", lambda n, r: ScikitLearnSGD(n, r), (0.01, 1e-4, 1e-3, 0.1)),
     ]
     try:
         import river  # noqa: F401
     except ImportError:
         return found, "river is not installed: its two regressors are left out (pip install river)."
-    found.append(Rival("river linear", lambda n, r: _rivers_linear(r), (0.01, 1e-4, 1e-3, 0.1)))
-    found.append(Rival("river Bayesian", lambda n, _: _rivers_bayes(), (None,), MOST_FOR_RIVERS_BAYES))
+    found.append(Baseline("river linear", lambda n, r: _rivers_linear(r), (0.01, 1e-4, 1e-3, 0.1)))
+    found.append(Baseline("river Bayesian", lambda n, _: _rivers_bayes(), (None,), MOST_FOR_RIVERS_BAYES))
     return found, None
 
 
 @dataclass(frozen=True)
-class RivalRun:
+class BaselineRun:
     """Run of one learner over one draw of one set."""
 
     set: str
@@ -127,26 +127,26 @@ class RivalRun:
 
 
 def run_one(
-    one: RegressionSet, method: Rival, setting: Any, X: np.ndarray, y: np.ndarray, draw: int, truth: Any
-) -> RivalRun:
+    one: RegressionSet, method: Baseline, setting: Any, X: np.ndarray, y: np.ndarray, draw: int, truth: Any
+) -> BaselineRun:
     """Run a learner over all rows, predicting each before learning it."""
     learner = method.make(X.shape[1], setting)
     start = time.perf_counter()
     result = progressive(learner, Batch.from_csr(X, y), truth=truth, task="regression")
     default = setting == method.settings[0]
-    return RivalRun(one.name, method.name, setting, default, draw, result, time.perf_counter() - start)
+    return BaselineRun(one.name, method.name, setting, default, draw, result, time.perf_counter() - start)
 
 
-def mean_loss(runs: Iterable[RivalRun]) -> float:
+def mean_loss(runs: Iterable[BaselineRun]) -> float:
     return float(np.mean([run.result.squared_loss for run in runs]))
 
 
-def chosen(runs: Sequence[RivalRun], set_name: str, method: str, best: bool) -> list[RivalRun]:
+def chosen(runs: Sequence[BaselineRun], set_name: str, method: str, best: bool) -> list[BaselineRun]:
     """Return the runs of a method on a set, at its default or at the setting with the smallest mean loss, if any."""
     mine = [run for run in runs if (run.set, run.method) == (set_name, method)]
     if not best or not mine:
         return [run for run in mine if run.default]
-    by_setting: dict[Any, list[RivalRun]] = {}
+    by_setting: dict[Any, list[BaselineRun]] = {}
     for run in mine:
         by_setting.setdefault(run.setting, []).append(run)
     return min(by_setting.values(), key=mean_loss)

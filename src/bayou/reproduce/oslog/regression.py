@@ -20,7 +20,7 @@ from bayou.plots import BLUE, GOLD, GREEN, ORANGE, PINK, PURPLE, grid
 from bayou.reproduce.experiment import Report, experiment
 from bayou.reproduce.oslog import baselines
 from bayou.reproduce.oslog import datasets as sets
-from bayou.reproduce.oslog.baselines import RivalRun, chosen, mean_loss
+from bayou.reproduce.oslog.baselines import BaselineRun, chosen, mean_loss
 
 COLUMNS = (
     "set", "features", "method", "setting", "default", "draw", "examples", "squared_loss", "r2", "regret",
@@ -68,7 +68,7 @@ class Results:
 
     sets: list[str]
     methods: list[str]
-    runs: list[RivalRun] = field(default_factory=list)
+    runs: list[BaselineRun] = field(default_factory=list)
     hindsight: dict[tuple[str, int], float] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import Options, data_folder
+from bayou.reproduce.experiment import ExperimentOptions, data_folder
 
 # Table 1's true weights: the intercept, then ten features of which three are redundant.
 TRUTH = np.array([0.259, 0.761, -0.360, 0.876, 0.913, -0.302, -0.820, 0.0, 0.0, 0.0, -0.319])
@@ -27,7 +27,7 @@ def simulated(seed: int, rows: int, link: str = "logistic", variance: float = 1.
     return X, (X @ TRUTH[1:] + TRUTH[0] + noise > 0).astype(float)
 
 
-def documents(options: Options, name: str) -> list[dict[str, Any]]:
+def documents(options: ExperimentOptions, name: str) -> list[dict[str, Any]]:
     """Return the objects of a .jsonl.gz file: one of --data, or in the folder BAYOU_DATA or ../shared/data."""
     given = [Path(file) for file in options.data if Path(file).name == name]
     found = next((path for path in [*given, data_folder() / name] if path.is_file()), None)
@@ -61,7 +61,7 @@ def stems_of() -> Callable[[str], list[str]]:
     return stems
 
 
-def reuters(options: Options, topic: str = "earn") -> tuple[Any, np.ndarray, list[str]]:
+def reuters(options: ExperimentOptions, topic: str = "earn") -> tuple[Any, np.ndarray, list[str]]:
     """Return counts of stems in the ModApte training documents, whether each is of the topic, and the stems."""
     from sklearn.feature_extraction.text import CountVectorizer
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import Options, Report, experiment
+from bayou.reproduce.experiment import ExperimentOptions, Report, experiment
 from bayou.reproduce.quadratic_l1 import picture, solutions
 from bayou.reproduce.quadratic_l1.data import documents
 from bayou.reproduce.quadratic_l1.solutions import Problem, after, shown, weights_of
@@ -24,7 +24,7 @@ PENALTY, LARGE_PENALTY = 1.0, 10.0
 PRINTED = {"online": 24.798, "z = 2": 87.940, "z = 5": 0.480, "z = 10": 0.001}
 
 
-class Texts(NamedTuple):
+class TextDataset(NamedTuple):
     """Text set: all training documents, which of them are in the small part, and the test documents."""
 
     X: Any
@@ -35,7 +35,7 @@ class Texts(NamedTuple):
     names: list[str]
 
 
-def texts(options: Options, name: str) -> Texts:
+def texts(options: ExperimentOptions, name: str) -> TextDataset:
     """Return tf-idf features of a text set, with idf from the training documents. Enron is split at random."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -53,7 +53,7 @@ def texts(options: Options, name: str) -> Texts:
     X = weigh.fit_transform([one["text"] for one, is_train in zip(found, train, strict=True) if is_train])
     test_X = weigh.transform([one["text"] for one, is_train in zip(found, train, strict=True) if not is_train])
     small = np.arange(X.shape[0]) % PART == 0
-    return Texts(X, y[train], small, test_X, y[~train], weigh.get_feature_names_out().tolist())
+    return TextDataset(X, y[train], small, test_X, y[~train], weigh.get_feature_names_out().tolist())
 
 
 @experiment(

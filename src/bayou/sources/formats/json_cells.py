@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import address_of, byte_at
+from bayou.kernels.parse_text import address_of, load_uint8
 from bayou.recipe.hashing import murmur3
 from bayou.sources.rows.json_scan import ABSENT, NUMBER, WIDTH, scan_line
 
@@ -30,12 +30,12 @@ def _shown(start, stop, value, way):
     digits = 0  # significant ones
     point = False
     for at in range(start, stop):
-        byte = byte_at(at)
+        byte = load_uint8(at)
         point |= byte == _POINT
         digits += (byte >= 48) & (byte <= 57) & ((digits > 0) | (byte != _ZERO))
         if byte > 57:  # an exponent
             return 0
-    if byte_at(start) == _MINUS and value == 0.0:
+    if load_uint8(start) == _MINUS and value == 0.0:
         return 0
     if not point:
         return stop
@@ -43,16 +43,16 @@ def _shown(start, stop, value, way):
     if digits > _DIGITS or not (size == 0.0 or 1e-4 <= size < 1e15):
         return 0
     end = stop
-    while byte_at(end - 1) == _ZERO:
+    while load_uint8(end - 1) == _ZERO:
         end -= 1
-    end -= byte_at(end - 1) == _POINT
+    end -= load_uint8(end - 1) == _POINT
     return end if end == stop or way == WITHOUT_ZEROS else 0
 
 
 @kernel(forceinline=True)
 def _same(at, other, length):
     k = 0
-    while k < length and byte_at(at + k) == byte_at(other + k):
+    while k < length and load_uint8(at + k) == load_uint8(other + k):
         k += 1
     return k == length
 
@@ -100,7 +100,7 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
         fine = n >= 0
         for k in range(max(n, 0)):
             key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
-            ids += key_end - key == 2 and byte_at(key) == _I and byte_at(key + 1) == _D
+            ids += key_end - key == 2 and load_uint8(key) == _I and load_uint8(key + 1) == _D
             column = guesses[k]
             there = column >= 0 and places[column + 1] - places[column] == key_end - key
             if not (there and _same(key, called + places[column], key_end - key)):
@@ -116,7 +116,7 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
             stops[column, row] = end - base if kind != ABSENT else 0
         if not fine:
             behind = start
-            while byte_at(behind) != _NEWLINE:
+            while load_uint8(behind) != _NEWLINE:
                 behind += 1
             behind += 1
             slow[left, 0], slow[left, 1], slow[left, 2] = row, start - base, behind - 1 - base

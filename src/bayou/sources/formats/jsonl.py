@@ -17,14 +17,14 @@ from bayou.kernels.parse_text import PADDING
 from bayou.recipe.hashing import hash_bytes
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.json_cells import AS_NUMBER, AS_WRITTEN, WITHOUT_ZEROS, read_cells
-from bayou.sources.reading.blocks import Block, Files
+from bayou.sources.reading.blocks import BlockReader, TextBlock
 from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, in_short, kind_of
 from bayou.sources.rows.json_objects import ID, read_lines, read_object
 from bayou.sources.rows.json_scan import is_utf8
 from bayou.sources.table import cells
-from bayou.sources.table.cell_columns import Columns, check_width
+from bayou.sources.table.cell_columns import CellColumns, check_width
 from bayou.sources.table.column_summary import ColumnSummary
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.encoding_plan import EncodingPlan
 from bayou.sources.table.fit import fit
 from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.ngrams import text_of_words
@@ -41,15 +41,17 @@ _WAYS = dict.fromkeys(("bins", "whole", "values", "numeric"), AS_NUMBER) | dict.
 )
 
 
-def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False, **_: Any) -> JsonLines:
+def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False, **_: Any) -> JsonLinesParser:
     """Return the parser for a fitted recipe; see `formats.registry`."""
-    return JsonLines(Plan(extras.required_recipe, labels=labels, dtype=dtype, names=extras.names, groups=groups))
+    return JsonLinesParser(
+        EncodingPlan(extras.required_recipe, labels=labels, dtype=dtype, names=extras.names, groups=groups)
+    )
 
 
-class JsonLines:
+class JsonLinesParser:
     """Parser of blocks of JSON lines: plain lines are read in place by a kernel, others by Python."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: EncodingPlan) -> None:
         self.plan = plan
         self._names = [column.name for column in plan.columns]
         self._roles = [column.role for column in plan.columns]
@@ -62,10 +64,10 @@ class JsonLines:
         self._hashes = hashes[order]
         self._ways = np.array([_WAYS.get(role, AS_WRITTEN) for role in self._roles], np.int64)
 
-    def parse(self, block: Block) -> ParsedBlock:
+    def parse(self, block: TextBlock) -> ParsedBlock:
         return self.plan.parse(self._columns(block))
 
-    def _columns(self, block: Block) -> Columns:
+    def _columns(self, block: TextBlock) -> CellColumns:
         n_lines, width = int(np.count_nonzero(block.data[: block.size] == _NEWLINE)), len(self._names)
         starts, stops = np.zeros((2, width, n_lines), np.uint32)
         lines, slow = np.empty(n_lines, np.int64), np.empty((n_lines, 3), np.int64)
@@ -87,10 +89,10 @@ class JsonLines:
         for c in self._texts:
             data = text_of_words(data, starts, stops, c * room, 1, n, self.plan.recipe)
         table = np.zeros((width, 8), np.int64)
-        table[:, cells.BASE], table[:, cells.STRIDE] = data.ctypes.data, 1
+        table[:, cells.CELL_TEXT], table[:, cells.STRIDE] = data.ctypes.data, 1
         table[:, cells.STARTS] = starts.ctypes.data + 4 * room * np.arange(width)
         table[:, cells.STOPS] = stops.ctypes.data + 4 * room * np.arange(width)
-        return Columns(
+        return CellColumns(
             rows=n,
             table=table,
             alive=[data, starts, stops],
@@ -99,12 +101,12 @@ class JsonLines:
             lists=lists if lists.any() else None,
             bad=in_short(bad),
             skipped=len(bad),
-            kinds=Counter(kind_of(line.what) for line in bad),
+            kinds=Counter(kind_of(line.reason) for line in bad),
             with_ids=ids > 0,
         )
 
     def _read_slowly(
-        self, block: Block, slow: np.ndarray, starts: np.ndarray, stops: np.ndarray, lines: np.ndarray
+        self, block: TextBlock, slow: np.ndarray, starts: np.ndarray, stops: np.ndarray, lines: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, list[BadLine], np.ndarray, int]:
         """Read the lines that the kernel left to Python, and set `starts` and `stops` of their cells.
 
@@ -137,32 +139,34 @@ def summaries_of(objects: list[dict[str, Any]], recipe: Recipe) -> dict[str, Col
 class JsonReader(FittingReader):
     """Reader of JSON lines as a table, for a `Source`."""
 
-    def __init__(self, files: Files, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
+    def __init__(self, files: BlockReader, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)
         self._lines = files
-        self._parser: JsonLines | None = None
+        self._parser: JsonLinesParser | None = None
         self._read_from(files)
 
-    def _pass(self) -> Iterator[Block]:
+    def _pass(self) -> Iterator[TextBlock]:
         return iter(self._lines)
 
-    def _sample(self, block: Block) -> tuple[list[dict[str, Any]], int]:
+    def _sample(self, block: TextBlock) -> tuple[list[dict[str, Any]], int]:
         if block.trouble is not None:
             return [], 0
         _, objects, bad, _, _ = read_lines(block)
         if bad:
-            self._why_empty = f"{block.file}:{bad[0].line + 1}:{bad[0].column}: {bad[0].what}; one stands in each line."
+            self._why_empty = (
+                f"{block.file}:{bad[0].line + 1}:{bad[0].column}: {bad[0].reason}; one stands in each line."
+            )
         return objects, len(objects)
 
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
         objects = [found for sample in samples for found in sample][:FIT_ROWS]
         recipe = self._extras.required_recipe
-        return fit(recipe, summaries_of(objects, recipe), labels=self._labels, tell=self.tell)
+        return fit(recipe, summaries_of(objects, recipe), labels=self._labels, tell=self.set_labels)
 
-    def _parse(self, block: Block) -> ParsedBlock:
+    def _parse(self, block: TextBlock) -> ParsedBlock:
         if block.trouble is not None:
             return ParsedBlock.unreadable(block)
         parser = self._parser
         if parser is None or parser.plan is not self.plan:
-            parser = self._parser = JsonLines(self.plan)
+            parser = self._parser = JsonLinesParser(self.plan)
         return parser.parse(block)

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import LARGEST_VALUE, address_of, byte_at, digits, half_at, number
+from bayou.kernels.parse_text import LARGEST_VALUE, address_of, digits, load_uint8, load_uint32, parse_number
 from bayou.kernels.text_indicators import NUMBERS, read_indicators
-from bayou.recipe.feature_names import Names, NewNames
-from bayou.recipe.groups import in_turn
+from bayou.recipe.feature_names import FeatureNames, NewNames
+from bayou.recipe.groups import sequential_groups
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.crosses import Crossing
-from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.buffers import Scratch
-from bayou.sources.reading.parsed_block import Bounds, ParsedBlock, all_ones, counted, described
+from bayou.sources.formats.vw.crosses import VWCrosser
+from bayou.sources.reading.blocks import TextBlock
+from bayou.sources.reading.buffers import ThreadBuffers
+from bayou.sources.reading.parsed_block import ParsedBlock, ValueBounds, all_ones, counted, described
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -51,28 +51,28 @@ _QUERY = np.uint64(int.from_bytes(b"qid:", "little"))
 _TENTH = np.uint64(2**64 // 10)
 
 
-def new_parser(extras: Extras, *, dtype: str, groups: bool = False, **_: Any) -> Svmlight:
+def new_parser(extras: Extras, *, dtype: str, groups: bool = False, **_: Any) -> SvmlightParser:
     """Return the parser for a recipe; see `formats.registry`."""
-    parser = Svmlight(extras.required_recipe, dtype, extras.names)
+    parser = SvmlightParser(extras.required_recipe, dtype, extras.names)
     parser.groups = groups
     return parser
 
 
-class Svmlight:
+class SvmlightParser:
     """Parser of blocks of svmlight text. With `names`, crosses that have no name yet are reported."""
 
-    def __init__(self, recipe: Recipe, dtype: str = "float32", names: Names | None = None) -> None:
+    def __init__(self, recipe: Recipe, dtype: str = "float32", names: FeatureNames | None = None) -> None:
         self._last = np.uint64(recipe.n_features - 1)
         self._exact = recipe.exact
         self._names, self._ranges = names, recipe.ranges
         self._first = np.array([first for _, first, _ in recipe.ranges], np.int64)
         self._behind = np.array([last + 1 for _, _, last in recipe.ranges], np.int64)
         keys = {name: key for key, (name, _, _) in enumerate(recipe.ranges, 1)} | {" ": 0}
-        self._crossing = Crossing(recipe, keys.__getitem__, self._last) if recipe.crossed else None
+        self._crossing = VWCrosser(recipe, keys.__getitem__, self._last) if recipe.crossed else None
         self.dtype, self.groups = np.dtype(dtype), False
-        self._scratch = Scratch()
+        self._scratch = ThreadBuffers()
 
-    def parse(self, block: Block) -> ParsedBlock:
+    def parse(self, block: TextBlock) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
         room = block.size // 4 + 1 + NUMBERS  # NUMBERS are written at a time, needed or not
         indices, values = np.empty(room, np.uint32), np.empty(room, self.dtype)
@@ -104,14 +104,14 @@ class Svmlight:
             weights=None,
             positions=positions[:rows].copy(),
             lines=lines,
-            bad=described(bad[:skipped], _WHAT),
+            bad_lines=described(bad[:skipped], _WHAT),
             skipped=skipped,
-            kinds=counted(bad[:skipped], _WHAT),
-            folded=folded,
-            bounds=Bounds(*bounds) if self._crossing is None else None,
+            error_counts=counted(bad[:skipped], _WHAT),
+            n_wrapped=folded,
+            bounds=ValueBounds(*bounds) if self._crossing is None else None,
         )
         if self.groups and self._ranges:
-            parsed.groups = self._by_range(parsed.indices, np.append(np.uint8(0), in_turn(len(self._ranges))))
+            parsed.groups = self._by_range(parsed.indices, np.append(np.uint8(0), sequential_groups(len(self._ranges))))
         if self._crossing is not None:
             self._cross(parsed, self._crossing)
         return parsed
@@ -122,7 +122,7 @@ class Svmlight:
         _look_up(indices, self._first, self._behind, of_range, found)
         return found
 
-    def _cross(self, parsed: ParsedBlock, crossing: Crossing) -> None:
+    def _cross(self, parsed: ParsedBlock, crossing: VWCrosser) -> None:
         """Append the crosses of each row, and report those that have no name yet."""
         own = parsed.indices
         keys = self._by_range(own, np.arange(1 + len(self._ranges), dtype=np.uint64))
@@ -132,7 +132,7 @@ class Svmlight:
             return
         made = np.flatnonzero(origins[:, 1] >= 0)
         indices, first = np.unique(parsed.indices[made], return_index=True)
-        new = ~self._names.named(indices)
+        new = ~self._names.is_named(indices)
         if not new.any():
             return
         order = np.sort(first[new])  # in the order of the stream
@@ -176,33 +176,33 @@ def _look_up(indices, first, behind, of_range, found):
 
 @kernel(forceinline=True)
 def _ends_word(at):
-    return byte_at(at) <= _BLANK or byte_at(at) == _COMMENT
+    return load_uint8(at) <= _BLANK or load_uint8(at) == _COMMENT
 
 
 @kernel(forceinline=True)
 def _read_label(at):
     """Return (label, address after it, error code); if the line begins with a feature, return (NaN, at, 0)."""
-    label, behind = number(at)
+    label, behind = parse_number(at)
     if behind == at:
         return label, at, 1
-    if byte_at(behind) == _COLON:
+    if load_uint8(behind) == _COLON:
         return np.nan, at, 0
     if not _ends_word(behind):
         return label, behind, 2
     if not abs(label) <= LARGEST_VALUE:
         return label, at, 7
-    return label, behind + (byte_at(behind) == _BLANK), 0
+    return label, behind + (load_uint8(behind) == _BLANK), 0
 
 
 @kernel(forceinline=True)
 def _pass_over(at):
     """Skip a blank, comment or qid; return (next address, whether the line ends there, error code)."""
-    byte = byte_at(at)
+    byte = load_uint8(at)
     if byte in (_BLANK, _TAB, _RETURN):
         return at + 1, False, 0
     if byte in (_NEWLINE, _COMMENT):
         return at, True, 0
-    if half_at(at) == _QUERY:
+    if load_uint32(at) == _QUERY:
         while not _ends_word(at):
             at += 1
         return at, False, 0
@@ -212,8 +212,8 @@ def _pass_over(at):
 @kernel(forceinline=True)
 def _read_more_digits(index, at):
     """Read the rest of an index after its first eight digits, and return (index, address after it, error code)."""
-    while 48 <= byte_at(at) <= 57:
-        digit = np.uint64(byte_at(at) - 48)
+    while 48 <= load_uint8(at) <= 57:
+        digit = np.uint64(load_uint8(at) - 48)
         if index > _TENTH or (index == _TENTH and digit > np.uint64(5)):
             return index, at, 8
         index = index * np.uint64(10) + digit
@@ -224,7 +224,7 @@ def _read_more_digits(index, at):
 @kernel(forceinline=True)
 def _read_value(at):
     """Return (value, address after it or of the error, error code)."""
-    value, behind = number(at)
+    value, behind = parse_number(at)
     if behind == at:
         return value, at, 5
     if not _ends_word(behind):
@@ -257,10 +257,10 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
     while at < end:
         # Phase 1: skip blanks, empty lines and comments.
         start = at
-        while byte_at(at) in (_BLANK, _TAB, _RETURN):
+        while load_uint8(at) in (_BLANK, _TAB, _RETURN):
             at += 1
-        if byte_at(at) in (_NEWLINE, _COMMENT):
-            while byte_at(at) != _NEWLINE:
+        if load_uint8(at) in (_NEWLINE, _COMMENT):
+            while load_uint8(at) != _NEWLINE:
                 at += 1
             at += 1
             line += 1
@@ -289,7 +289,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
                 index, behind, wrong = _read_more_digits(index, behind)
                 if wrong:
                     break
-            if byte_at(behind) != _COLON:
+            if load_uint8(behind) != _COLON:
                 wrong = 4
                 at = behind
                 break
@@ -315,7 +315,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
                 largest = max(largest, magnitude)
                 smallest = min(smallest, magnitude)
             k += 1
-            at += byte_at(at) == _BLANK
+            at += load_uint8(at) == _BLANK
         # Phase 4: keep the row, or undo it; continue after the end of the line.
         if wrong:
             if skipped < bad.shape[0]:
@@ -331,7 +331,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
             longest = max(longest, k - indptr[row])
             row += 1
             indptr[row] = k
-        while byte_at(at) != _NEWLINE:
+        while load_uint8(at) != _NEWLINE:
             at += 1
         at += 1
         line += 1

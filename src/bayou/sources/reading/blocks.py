@@ -17,7 +17,7 @@ FIRST_BYTES, BLOCK_BYTES = 1 << 20, 1 << 22
 # Blocks for other processes stay smaller, to balance the load.
 SHARED_BYTES = 1 << 21
 # Maximum length of a line; a longer one is bad. It bounds the memory that a file can use.
-LONGEST_LINE = 1 << 26
+MAX_LINE_BYTES = 1 << 26
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -25,7 +25,7 @@ Cut = Callable[[np.ndarray, int], int]
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """Whole lines of a file: data[:size], which ends in a newline; at least PADDING newlines follow."""
 
     data: np.ndarray
@@ -58,10 +58,10 @@ def _next_room(room: int, left: int, most: int) -> int:
 
     It is twice the last one, at most `most`, unless that line needs more.
     """
-    return max(min(max(2 * room, FIRST_BYTES), most), min(2 * left, LONGEST_LINE + 1))
+    return max(min(max(2 * room, FIRST_BYTES), most), min(2 * left, MAX_LINE_BYTES + 1))
 
 
-class Files:
+class BlockReader:
     """The bytes of files, one file after another, as blocks."""
 
     def __init__(self, names: Sequence[str], cut: Cut = whole_lines, block_bytes: int | None = None) -> None:
@@ -81,7 +81,7 @@ class Files:
         return self._finished + (0 if file is None else file.position)
 
     @property
-    def waits(self) -> bool:
+    def may_block(self) -> bool:
         """True if reading may block, as from a pipe, which cannot be read again."""
         return self.bytes_total is None
 
@@ -91,26 +91,26 @@ class Files:
             self._first = OpenFile(self.names[0])
         return self._first.head()
 
-    def first_lines(self) -> Block:
+    def first_lines(self) -> TextBlock:
         """Return the whole lines at the beginning of the first file. Iteration will read them again."""
         head = self.head().removeprefix(_BOM)
         size = head.rfind(b"\n") + 1
         data = np.full(size + PADDING, NEWLINE, np.uint8)
         data[:size] = np.frombuffer(head[:size], np.uint8)
-        return Block(data, size, self.names[0], first=True)
+        return TextBlock(data, size, self.names[0], first=True)
 
     def rewind(self) -> None:
         """Reset the number of bytes read, for the next pass."""
         self._finished = 0
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[TextBlock]:
         return self._all(self._blocks)
 
-    def unread(self) -> Iterator[Block]:
+    def unread(self) -> Iterator[TextBlock]:
         """Yield the blocks of one pass; of uncompressed files cut at lines, without their bytes (see `Texts`)."""
-        return self._all(self._places if self.cut is whole_lines else self._blocks)
+        return self._all(self._block_bounds if self.cut is whole_lines else self._blocks)
 
-    def _all(self, blocks: Callable[[OpenFile], Iterator[Block]]) -> Iterator[Block]:
+    def _all(self, blocks: Callable[[OpenFile], Iterator[TextBlock]]) -> Iterator[TextBlock]:
         self.rewind()
         for number, name in enumerate(self.names):
             opened = self._first if number == 0 and self._first else OpenFile(name)
@@ -119,7 +119,7 @@ class Files:
                 yield from blocks(self._file)
                 self._finished, self._file = self._finished + self._file.position, None
 
-    def _places(self, file: OpenFile) -> Iterator[Block]:
+    def _block_bounds(self, file: OpenFile) -> Iterator[TextBlock]:
         """Yield blocks without bytes, cut like those of `_blocks`; only the ends of blocks are read."""
         if not file.plain:
             yield from self._blocks(file)
@@ -135,17 +135,19 @@ class Files:
                 left = upto - (end or at)
                 room = _next_room(room, left, most)
                 if end:
-                    yield Block(nothing, end - at, file.name, first, at=at)
-                elif left >= LONGEST_LINE:
-                    yield Block(nothing, 0, file.name, first, f"expected a line of at most {LONGEST_LINE:,} bytes", 1)
+                    yield TextBlock(nothing, end - at, file.name, first, at=at)
+                elif left >= MAX_LINE_BYTES:
+                    yield TextBlock(
+                        nothing, 0, file.name, first, f"expected a line of at most {MAX_LINE_BYTES:,} bytes", 1
+                    )
                     end = _behind_next_newline(text, upto, total)
                 elif upto == total:  # the file's last line has no newline
-                    yield Block(nothing, total - at + 1, file.name, first, at=at)
+                    yield TextBlock(nothing, total - at + 1, file.name, first, at=at)
                     end = total
                 first = first and not end
                 begin = at = end or at
 
-    def _blocks(self, file: OpenFile) -> Iterator[Block]:
+    def _blocks(self, file: OpenFile) -> Iterator[TextBlock]:
         room, first = _next_room(0, 0, self._block_bytes), True
         left = np.empty(0, np.uint8)  # the beginning of a line that is not read to its end yet
         while True:
@@ -168,18 +170,18 @@ class Files:
             room = _next_room(room, len(left), self._block_bytes)
             if end:
                 data[end : end + PADDING] = NEWLINE
-                yield Block(data, end, file.name, first, at=at)
+                yield TextBlock(data, end, file.name, first, at=at)
                 first = False
-            elif len(left) >= LONGEST_LINE:
-                yield Block(data, 0, file.name, first, f"expected a line of at most {LONGEST_LINE:,} bytes", 1)
+            elif len(left) >= MAX_LINE_BYTES:
+                yield TextBlock(data, 0, file.name, first, f"expected a line of at most {MAX_LINE_BYTES:,} bytes", 1)
                 left, first = file.rest_after_line(self._block_bytes), False
             if not got:
                 break
         if file.trouble:
-            yield Block(left, 0, file.name, first, file.trouble)
+            yield TextBlock(left, 0, file.name, first, file.trouble)
 
 
-class Texts:
+class BlockLoader:
     """Reader of the bytes of blocks that come without them, into one reused buffer: new memory is expensive."""
 
     def __init__(self) -> None:
@@ -193,7 +195,7 @@ class Texts:
         self._room[size : size + PADDING] = NEWLINE
         return self._room[: size + PADDING]
 
-    def of(self, block: Block) -> np.ndarray:
+    def of(self, block: TextBlock) -> np.ndarray:
         """Return the bytes of a block; they are valid until the next block is read."""
         text, got, file = self.room_for(block.size), 0, self._opened(block.file)
         file.seek(block.at or 0)
@@ -204,7 +206,7 @@ class Texts:
         text[got : block.size] = NEWLINE  # the last line of a file may lack it
         return text
 
-    def lines_before(self, block: Block) -> int:
+    def lines_before(self, block: TextBlock) -> int:
         """Return the number of lines before a block in its file, by reading it; once if blocks are passed in order."""
         name, at, lines = self._counted
         if name != block.file or at > (block.at or 0):

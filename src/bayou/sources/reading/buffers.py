@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 
-class Scratch(threading.local):
+class ThreadBuffers(threading.local):
     """Scratch arrays by name. Taking one of the same name again, in the same thread, overwrites the last."""
 
     def __init__(self) -> None:

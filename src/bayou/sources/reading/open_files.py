@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import did_you_mean, path, several
+from bayou.core.checks import check_iterable, check_path, suggest
 from bayou.core.errors import BadInput
 
 STANDARD_INPUT = "-"
@@ -33,9 +33,9 @@ def expand(data: Any) -> list[str]:
     "-" is standard input. Raise BadInput if nothing matches, or for a folder or a dangling link.
     """
     what = "a path, several of them, or a table"
-    names = [data] if isinstance(data, str | os.PathLike) else several("data", data, what)
+    names = [data] if isinstance(data, str | os.PathLike) else check_iterable("data", data, what)
     files: list[str] = []
-    for name in (path("data", name) for name in names):
+    for name in (check_path("data", name) for name in names):
         if name == STANDARD_INPUT or os.path.exists(name):
             files.append(name)
         elif found := sorted(glob.glob(name, recursive=True)):
@@ -57,7 +57,7 @@ def expand(data: Any) -> list[str]:
 def _near(name: str) -> str:
     folder, base = os.path.split(name)
     try:
-        return did_you_mean(base, os.listdir(folder or "."))
+        return suggest(base, os.listdir(folder or "."))
     except OSError:
         return ""
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from bayou.core.errors import BadInput
-from bayou.core.threads import give_way
+from bayou.core.threads import lower_thread_priority
 
 # Tasks per thread that are in progress, or done and not yet taken.
-DEPTH = 2
+TASKS_PER_THREAD = 2
 
 FORKED = (
     "these data were being read when this process was forked, and the threads that read them are not here; open them "
@@ -33,7 +33,7 @@ class _Failed:
         self.error = error
 
 
-class InOrder(Iterator[Result], Generic[Task, Result]):
+class ParallelMap(Iterator[Result], Generic[Task, Result]):
     """Iterator over `work(task)` of each task, in order, computed ahead by other threads.
 
     Tasks are taken from their iterator by one thread at a time. With `help` the caller does a task, too, if the result
@@ -50,7 +50,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
         self._results: dict[int, Any] = {}
         self._taken = self._given = 0
         self._ended = self._closed = False
-        self._most = DEPTH * (threads + 1)
+        self._most = TASKS_PER_THREAD * (threads + 1)
         self._process = os.getpid()
         self._threads = [threading.Thread(target=self._run, daemon=True, name="bayou-ahead") for _ in range(threads)]
         for thread in self._threads:
@@ -86,7 +86,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
             self._changed.notify_all()
 
     def _run(self) -> None:
-        give_way()
+        lower_thread_priority()
         more = True
         while more:
             with self._changed:
@@ -107,7 +107,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
                     break
                 if self._closed or (self._ended and self._given == self._taken):
                     raise StopIteration
-                if not self._may_help():
+                if not self._can_run_task():
                     self._changed.wait(0.5)  # with a timeout, so that an interrupt gets through
                     continue
             self._do_one()
@@ -116,7 +116,7 @@ class InOrder(Iterator[Result], Generic[Task, Result]):
             raise result.error
         return result
 
-    def _may_help(self) -> bool:
+    def _can_run_task(self) -> bool:
         """Return whether the caller can do a task instead of waiting."""
         ahead = self._taken - self._given
         return self._help and not self._ended and ahead < self._most and not self._taking.locked()

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.canonical import tidied
+from bayou.core.canonical import canonicalize
 
 if TYPE_CHECKING:
     from bayou.recipe.feature_names import NewNames
     from bayou.recipe.labels import LabelRule
-    from bayou.sources.reading.blocks import Block
+    from bayou.sources.reading.blocks import TextBlock
 
 # Number of bad lines that are described per block, besides the first of each kind; all are counted.
-DESCRIBED = 20
+MAX_DESCRIBED_LINES = 20
 
 
 class BadLine(NamedTuple):
@@ -27,52 +27,57 @@ class BadLine(NamedTuple):
 
     line: int  # within the block, from 0
     column: int  # the byte within the line, from 1; 0 for the line as a whole
-    what: str  # "expected a number after ':'"
+    reason: str  # "expected a number after ':'"
 
 
-def kind_of(what: str) -> str:
+def kind_of(reason: str) -> str:
     """Return the kind of an error that many lines may share: its text without what was found in this line.
 
     >>> kind_of("expected a number in column age, not 'old'"), kind_of("expected 3 cells, found 2")
     ('expected a number in column age', 'expected 3 cells')
     """
-    return re.split(", (?:not|found) ", what)[0]
+    return re.split(", (?:not|found) ", reason)[0]
 
 
-def first_of_each(kinds: np.ndarray) -> np.ndarray:
+def first_of_each(error_counts: np.ndarray) -> np.ndarray:
     """Return the indices of bad lines to describe, given their kinds: the first few, and the first of each kind."""
-    _, first = np.unique(kinds, return_index=True)
-    return np.unique(np.concatenate([np.sort(first)[:DESCRIBED], np.arange(min(len(kinds), DESCRIBED))]))
+    _, first = np.unique(error_counts, return_index=True)
+    return np.unique(
+        np.concatenate([np.sort(first)[:MAX_DESCRIBED_LINES], np.arange(min(len(error_counts), MAX_DESCRIBED_LINES))])
+    )
 
 
-def in_short(bad: Iterable[BadLine]) -> list[BadLine]:
+def in_short(bad_lines: Iterable[BadLine]) -> list[BadLine]:
     """Return the first DESCRIBED bad lines in order, and the first of each kind."""
-    ordered, met = sorted(bad), set[str]()
+    ordered, met = sorted(bad_lines), set[str]()
     short = []
     for number, line in enumerate(ordered):
-        kind = kind_of(line.what)
-        if number < DESCRIBED or kind not in met:
+        kind = kind_of(line.reason)
+        if number < MAX_DESCRIBED_LINES or kind not in met:
             short.append(line)
         met.add(kind)
     return short
 
 
-def described(bad: np.ndarray, what: Mapping[int, str]) -> list[BadLine]:
+def described(bad_lines: np.ndarray, reason: Mapping[int, str]) -> list[BadLine]:
     """Return descriptions of the bad lines that `first_of_each` selects; a row of `bad` is (line, column, code)."""
-    if not len(bad):  # the usual case, and the calls below would cost as much as parsing some lines
+    if not len(bad_lines):  # the usual case, and the calls below would cost as much as parsing some lines
         return []
-    return [BadLine(int(line), int(column), what[code]) for line, column, code in bad[first_of_each(bad[:, 2])]]
+    return [
+        BadLine(int(line), int(column), reason[code])
+        for line, column, code in bad_lines[first_of_each(bad_lines[:, 2])]
+    ]
 
 
-def counted(bad: np.ndarray, what: Mapping[int, str]) -> Counter[str]:
+def counted(bad_lines: np.ndarray, reason: Mapping[int, str]) -> Counter[str]:
     """Return the number of bad lines of each kind."""
-    if not len(bad):
+    if not len(bad_lines):
         return Counter()
-    codes, often = np.unique(bad[:, 2], return_counts=True)
-    return Counter({what[code]: count for code, count in zip(codes.tolist(), often.tolist(), strict=True)})
+    codes, often = np.unique(bad_lines[:, 2], return_counts=True)
+    return Counter({reason[code]: count for code, count in zip(codes.tolist(), often.tolist(), strict=True)})
 
 
-class Bounds(NamedTuple):
+class ValueBounds(NamedTuple):
     """Properties of a block's rows that a parser knows and `Batch` would otherwise have to compute."""
 
     longest: int
@@ -95,22 +100,22 @@ class ParsedBlock:
     lines: int  # number of lines in the block, including bad and empty ones
     groups: np.ndarray | None = None  # uint8, the group of each nonzero (`recipe.groups`), if requested
     tags: list[str] | None = None
-    bad: list[BadLine] = field(default_factory=list)
+    bad_lines: list[BadLine] = field(default_factory=list)
     skipped: int = 0  # number of bad lines, described or not
-    kinds: Counter[str] = field(default_factory=Counter)  # number of bad lines of each kind
-    folded: int = 0  # number of indices too large for the table, wrapped around
-    bounds: Bounds | None = None
+    error_counts: Counter[str] = field(default_factory=Counter)  # number of bad lines of each kind
+    n_wrapped: int = 0  # number of indices too large for the table, wrapped around
+    bounds: ValueBounds | None = None
     new_names: NewNames | None = None
     with_ids: bool | None = None  # whether a row has a value under the name reserved for ids; None if not checked
-    broken: str | None = None  # why the file could not be read to its end
+    fatal_error: str | None = None  # why the file could not be read to its end
     texts: dict[float, str] = field(default_factory=dict)  # text labels, by the numbers that stand for them
     # by column, the number of odd cells, which count as missing, and the first few of them
-    odd: dict[str, tuple[int, list[BadLine]]] = field(default_factory=dict)
+    odd_cells: dict[str, tuple[int, list[BadLine]]] = field(default_factory=dict)
 
     @classmethod
-    def unreadable(cls, block: Block) -> ParsedBlock:
+    def unreadable(cls, block: TextBlock) -> ParsedBlock:
         """Return the result for lines that could not be read: one bad line, or a file that ends too early."""
-        bad = [BadLine(0, 0, block.trouble or "")] if block.lines else []
+        bad_lines = [BadLine(0, 0, block.trouble or "")] if block.lines else []
         return cls(
             indptr=np.zeros(1, np.int64),
             indices=np.empty(0, np.uint32),
@@ -119,10 +124,10 @@ class ParsedBlock:
             weights=None,
             positions=np.empty(0, np.int64),
             lines=block.lines,
-            bad=bad,
-            skipped=len(bad),
-            kinds=Counter(kind_of(line.what) for line in bad),
-            broken=None if block.lines else block.trouble,
+            bad_lines=bad_lines,
+            skipped=len(bad_lines),
+            error_counts=Counter(kind_of(line.reason) for line in bad_lines),
+            fatal_error=None if block.lines else block.trouble,
         )
 
     def batch(self) -> Batch:
@@ -130,26 +135,26 @@ class ParsedBlock:
         rows = self.indptr, self.indices, self.values, self.groups
         known = bounds = self.bounds if self.bounds is not None and self.bounds.canonical else None
         if known is None and self.indices.dtype == np.uint32:
-            rows, seen = tidied(*rows)
-            bounds = Bounds(seen.longest, seen.largest, seen.max_index, seen.ones, canonical=True)
+            rows, seen = canonicalize(*rows)
+            bounds = ValueBounds(seen.longest, seen.largest, seen.max_index, seen.ones, canonical=True)
         if bounds is None or not bounds.largest < np.inf:  # to be wrapped, or rejected
             arrays = self.indptr, self.indices, self.values, self.labels, self.weights
             batch = Batch.from_arrays(*arrays, tags=self.tags, groups=self.groups)
-            self.folded += batch.folded
+            self.n_wrapped += batch.n_wrapped
         else:
             # Views: `batch` may be called again, and kernels are compiled for writable arrays.
             indptr, indices, values = (array.view() for array in rows[:3])
             groups = None if rows[3] is None else rows[3].view()
-            batch = Batch.trusted(
+            batch = Batch.from_trusted(
                 indptr,
                 indices,
                 values,
                 self.labels,
                 self.weights,
                 tags=self.tags,
-                longest=bounds.longest,
-                largest=bounds.largest,
-                ones=bounds.ones,
+                max_row_length=bounds.longest,
+                max_abs_value=bounds.largest,
+                is_all_ones=bounds.ones,
                 max_index=bounds.max_index,
                 groups=groups,
             )
@@ -174,20 +179,20 @@ class ParsedBlock:
         """
         labels = rule.read(self.labels)
         strange = self.labels[np.isnan(labels) & ~np.isnan(self.labels)]
-        while needed and (bad := np.isnan(labels)).any():
+        while needed and (bad_lines := np.isnan(labels)).any():
             missing = np.isnan(self.labels)
-            bad = missing if missing.any() else bad  # one kind at a time
-            some = self.labels[bad][:DESCRIBED]
-            self.drop(bad, [rule.what(label, self.texts, advice=advice) for label in some])
-            labels = labels[~bad]
+            bad_lines = missing if missing.any() else bad_lines  # one kind at a time
+            some = self.labels[bad_lines][:MAX_DESCRIBED_LINES]
+            self.drop(bad_lines, [rule.label_error(label, self.texts, advice=advice) for label in some])
+            labels = labels[~bad_lines]
         self.labels = np.where(labels <= 0, negative, labels) if rule.two else labels
         return labels, strange
 
-    def note(self, bad: Iterable[BadLine], kinds: Mapping[str, int]) -> None:
+    def note(self, bad_lines: Iterable[BadLine], error_counts: Mapping[str, int]) -> None:
         """Add bad lines to the counts by kind, and keep descriptions of the first few."""
-        self.bad = in_short([*self.bad, *bad])
-        self.skipped += sum(kinds.values())
-        self.kinds.update(kinds)
+        self.bad_lines = in_short([*self.bad_lines, *bad_lines])
+        self.skipped += sum(error_counts.values())
+        self.error_counts.update(error_counts)
 
     def keep_rows(self, rows: np.ndarray) -> None:
         """Keep only the labels, weights and positions of these rows; features are left as they are."""
@@ -196,10 +201,10 @@ class ParsedBlock:
 
     def drop(self, rows: np.ndarray, reasons: Iterable[str]) -> None:
         """Drop bad rows of one kind, those where `rows` is true; `reasons` describes the first few of them."""
-        described = [BadLine(int(line), 1, what) for line, what in zip(self.positions[rows], reasons, strict=False)]
+        described = [BadLine(int(line), 1, reason) for line, reason in zip(self.positions[rows], reasons, strict=False)]
         if not described:
             return
-        self.note(described, {kind_of(described[0].what): int(rows.sum())})
+        self.note(described, {kind_of(described[0].reason): int(rows.sum())})
         self.bounds = None
         keep = ~rows
         lengths = np.diff(self.indptr)

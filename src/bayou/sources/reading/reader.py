@@ -12,12 +12,12 @@ import numpy as np
 from bayou.kernels.parse_text import PADDING
 from bayou.recipe.labels import name_of
 from bayou.recipe.recipe import FIT_ROWS
-from bayou.sources.reading.blocks import Block, Files
+from bayou.sources.reading.blocks import BlockReader, TextBlock
 from bayou.sources.reading.open_files import NEWLINE
 from bayou.sources.reading.parsed_block import ParsedBlock
 
 
-class Placed(NamedTuple):
+class ReadTask(NamedTuple):
     """A task, and the fraction of the data before its end; None where the amount of data is unknown."""
 
     task: Any
@@ -37,16 +37,16 @@ class Reader:
 
     what = "the data"
     decided = "", 0
-    again = True
+    is_rereadable = True
     waits = False
     bytes_total: int | None = None
-    _files: Sequence[Files] = ()
-    _begun: Iterator[Placed] | None = None  # a pass of which some tasks were taken already
+    _files: Sequence[BlockReader] = ()
+    _begun: Iterator[ReadTask] | None = None  # a pass of which some tasks were taken already
 
-    def _read_from(self, files: Files) -> None:
+    def _read_from(self, files: BlockReader) -> None:
         """Set the files to read, and the attributes that depend on them."""
         self._files = [files]
-        self.again, self.waits, self.bytes_total = not files.waits, files.waits, files.bytes_total
+        self.is_rereadable, self.waits, self.bytes_total = not files.may_block, files.may_block, files.bytes_total
 
     @property
     def bytes_done(self) -> int:
@@ -54,7 +54,7 @@ class Reader:
         return sum(files.bytes_done for files in self._files)
 
     @property
-    def share_done(self) -> float | None:
+    def fraction_done(self) -> float | None:
         """Fraction of the data that tasks were made from so far; None where the amount of data is unknown."""
         return None if self.bytes_total is None else self.bytes_done / max(self.bytes_total, 1)
 
@@ -62,8 +62,8 @@ class Reader:
         """Yield the tasks of one pass, each with its `file` and whether it is the `first` of it."""
         raise NotImplementedError
 
-    def _placed(self, tasks: Iterable[Any]) -> Iterator[Placed]:
-        return (Placed(task, self.share_done) for task in tasks)
+    def _placed(self, tasks: Iterable[Any]) -> Iterator[ReadTask]:
+        return (ReadTask(task, self.fraction_done) for task in tasks)
 
     def _look_at_first(self, is_enough: Callable[[Any], bool]) -> None:
         """Begin a pass and examine tasks until `is_enough` returns True; `tasks` will yield them again."""
@@ -77,7 +77,7 @@ class Reader:
     def start(self) -> None:
         """Prepare for the first task; the default does nothing."""
 
-    def tell(self, words: str, classes: int) -> None:
+    def set_labels(self, words: str, classes: int) -> None:
         """Record how the labels were interpreted."""
         self.decided = words, classes
 
@@ -89,10 +89,10 @@ class Reader:
         """Set the type of values and whether rows have groups of features; uses the recipe as it is now."""
         raise NotImplementedError
 
-    def peek(self) -> Placed:
+    def peek(self) -> ReadTask:
         """Return the first task; `tasks` will yield it again."""
         tasks = self._begun or self._placed(self._pass())
-        first = next(tasks, Placed(self._nothing()))
+        first = next(tasks, ReadTask(self._nothing()))
         self._begun = chain([first], tasks)
         return first
 
@@ -100,12 +100,12 @@ class Reader:
         """Return the task that stands for empty data."""
         raise NotImplementedError
 
-    def tasks(self) -> Iterable[Placed]:
+    def tasks(self) -> Iterable[ReadTask]:
         """Return the tasks of one pass."""
         begun, self._begun = self._begun, None
         return self._placed(self._pass()) if begun is None else begun
 
-    def unread(self) -> Iterable[Placed]:
+    def unread_tasks(self) -> Iterable[ReadTask]:
         """Return the tasks of one pass; of text, without bytes where another process can read them."""
         return self.tasks()
 
@@ -120,24 +120,24 @@ class TextParser(Protocol):
     dtype: np.dtype
     groups: bool
 
-    def parse(self, block: Block) -> ParsedBlock: ...
+    def parse(self, block: TextBlock) -> ParsedBlock: ...
 
 
 class TextReader(Reader):
     """Reader of blocks of text, which a parser turns into examples."""
 
-    def __init__(self, files: Files, make: Callable[[], TextParser]) -> None:
+    def __init__(self, files: BlockReader, make: Callable[[], TextParser]) -> None:
         self._text, self._make, self._parser = files, make, make()
         self._read_from(files)
 
-    def _pass(self) -> Iterator[Block]:
+    def _pass(self) -> Iterator[TextBlock]:
         return iter(self._text)
 
     def labels(self) -> dict[str, int]:
         """Return how often each label occurs in the first FIT_ROWS rows that have one."""
         counts = Counter[str]()
 
-        def is_enough(block: Block) -> bool:
+        def is_enough(block: TextBlock) -> bool:
             labels = self.parse(block).labels
             labels = labels[~np.isnan(labels)][: FIT_ROWS - counts.total()]
             found, often = np.unique(labels, return_counts=True)
@@ -151,15 +151,15 @@ class TextReader(Reader):
         self._parser = self._make()
         self._parser.dtype, self._parser.groups = np.dtype(dtype), groups
 
-    def peek(self) -> Placed:
-        return Placed(self._text.first_lines()) if self._begun is None else super().peek()
+    def peek(self) -> ReadTask:
+        return ReadTask(self._text.first_lines()) if self._begun is None else super().peek()
 
-    def _nothing(self) -> Block:
-        return Block(np.full(PADDING, NEWLINE, np.uint8), 0, self._text.names[0])
+    def _nothing(self) -> TextBlock:
+        return TextBlock(np.full(PADDING, NEWLINE, np.uint8), 0, self._text.names[0])
 
-    def unread(self) -> Iterable[Placed]:
+    def unread_tasks(self) -> Iterable[ReadTask]:
         self._begun = None
         return self._placed(self._text.unread())
 
-    def parse(self, block: Block) -> ParsedBlock:
+    def parse(self, block: TextBlock) -> ParsedBlock:
         return ParsedBlock.unreadable(block) if block.trouble is not None else self._parser.parse(block)

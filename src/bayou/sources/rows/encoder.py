@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.batch import Batch, Row
-from bayou.core.checks import whole_number
+from bayou.core.batch import Batch, Example
+from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.recipe.crosses import ANY, MAX_ROW_CROSSES, checked_crosses, choices
 from bayou.recipe.feature_names import AND
-from bayou.recipe.groups import NONE, groups_of, named_in
+from bayou.recipe.groups import NONE, group_keys, groups_of
 from bayou.recipe.hashing import cross_hashes
 from bayou.sources.formats.arrow.cells import string_cells
 from bayou.sources.rows.hashes import BETWEEN, folded, hashes_of
@@ -46,7 +46,7 @@ _REMEMBERED = 1 << 20
 _REMEMBERED_SETS = 256
 
 
-class Rows:
+class RowEncoder:
     """Encoder of rows as batches with 2^bits features; with `hashing` names are hashed, otherwise numbered.
 
     With `groups`, rows hold the group of each feature's name (`recipe.groups`). `cross` lists pairs and triples of
@@ -68,7 +68,7 @@ class Rows:
         groups: bool = False,
         cross: Sequence[Sequence[str]] = (),
     ) -> None:
-        self.n_features = 2 ** whole_number("bits", bits, 1, 31)
+        self.n_features = 2 ** check_int("bits", bits, 1, 31)
         self._last = self.n_features - 1
         self._mask = np.uint32(self._last)
         self._dtype = dtype
@@ -83,7 +83,7 @@ class Rows:
 
     # --- one row ----------------------------------------------------------------------------------------------------
 
-    def one(self, row: Mapping[Hashable, Any], learn: bool = False) -> tuple[Row, New]:
+    def encode_row(self, row: Mapping[Hashable, Any], learn: bool = False) -> tuple[Example, New]:
         """Return the encoded row and its new names; `keep` them once the row is learned.
 
         A new name already has the index it will be kept under, so that the prediction is the one that learning makes.
@@ -114,27 +114,27 @@ class Rows:
             size, largest, ones = read_grouped(names, texts, packed, self._mask, indices, values, *told)
         if size < 0 or largest == math.inf:
             return self._any(row, new, learn), new
-        return Row(indices, values, size, largest, ones, self._last, groups), new
+        return Example(indices, values, size, largest, ones, self._last, groups), new
 
-    def _any(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Row:
+    def _any(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Example:
         """Encode any row, by the slow path."""
-        ids, values, ordered, groups = self._mixed(row, new, learn)
+        ids, values, ordered, groups = self._encode_mixed(row, new, learn)
         if new and len(self.numbers or ()) + len(new) > self.n_features:
             values = np.where(ids < self.n_features, values, 0.0)
         if len(ids) > _SHORT:
-            return self._long(row, ids, values, ordered, groups)
+            return self._encode_any(row, ids, values, ordered, groups)
         indices, tidied = np.empty(len(ids), np.uint32), np.empty(len(ids), self._dtype)
         size, largest, ones = tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied, groups)
         if largest == math.inf:
             raise _not_finite(row, self._dtype)
-        return Row(indices, tidied, size, largest, ones, self._last, groups)
+        return Example(indices, tidied, size, largest, ones, self._last, groups)
 
-    def keep(self, new: New) -> None:
+    def store_names(self, new: New) -> None:
         """Keep the indices of new names."""
         if new and self.numbers is not None:
             self.numbers |= new
 
-    def _mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Mixed:
+    def _encode_mixed(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Mixed:
         """Return the features of a row, numbers before categories, without missing values; crosses come last."""
         if not isinstance(row, Mapping):
             raise BadInput(f"a row is a dictionary of names and values, not {row!r}.")
@@ -172,14 +172,14 @@ class Rows:
         groups = self._groups_of_names([*numbers, *categories]) if self.groups else None
         return self._ids(names, new, learn), values, 0, groups
 
-    def _long(
+    def _encode_any(
         self,
         row: Mapping[Hashable, Any],
         ids: np.ndarray,
         values: np.ndarray,
         ordered: int,
         groups: np.ndarray | None,
-    ) -> Row:
+    ) -> Example:
         with np.errstate(over="ignore"):
             values = np.where(np.isnan(values), 0.0, values).astype(self._dtype)
         if not np.isfinite(values).all():
@@ -188,7 +188,8 @@ class Rows:
         order[: len(ids) - ordered] = np.argsort(ids[: len(ids) - ordered], kind="stable")
         ends, groups = np.array((0, len(ids))), None if groups is None else groups[order]
         batch = Batch.from_arrays(ends, ids[order] & self._mask, values[order], groups=groups)
-        return Row(batch.indices, batch.values, batch.nonzeros, batch.largest, batch.ones, self._last, batch.groups)
+        extent = batch.nonzeros, batch.max_abs_value, batch.is_all_ones
+        return Example(batch.indices, batch.values, *extent, self._last, batch.groups)
 
     # --- crosses ----------------------------------------------------------------------------------------------------
 
@@ -263,7 +264,7 @@ class Rows:
     @cached_property
     def _named(self) -> np.ndarray:
         """Hashes of the names that have groups of their own."""
-        return named_in(self._cross, lambda name: int(hashes_of([name])[0]))
+        return group_keys(self._cross, lambda name: int(hashes_of([name])[0]))
 
     def _groups_of(self, hashes: np.ndarray) -> np.ndarray:
         """Return the groups of names, given their hashes."""
@@ -287,7 +288,7 @@ class Rows:
 
     # --- many rows --------------------------------------------------------------------------------------------------
 
-    def many(self, rows: Any, learn: bool = False) -> tuple[Batch, New]:
+    def encode_rows(self, rows: Any, learn: bool = False) -> tuple[Batch, New]:
         """Return a batch and its new names for a table.
 
         A table is a DataFrame, an object with `__arrow_c_stream__`, a SciPy matrix, or an iterable of dictionaries. A
@@ -361,7 +362,7 @@ class Rows:
         return self._checked(matrix.indptr, ids, values, groups)
 
     def _stacked(self, rows: Iterable[Any], new: New, learn: bool) -> Batch:
-        found = [self.one(row, learn)[0] if self.numbers is None else self._any(row, new, learn) for row in rows]
+        found = [self.encode_row(row, learn)[0] if self.numbers is None else self._any(row, new, learn) for row in rows]
         return self._checked(
             np.cumsum([0] + [row.size for row in found]),
             np.concatenate([np.empty(0, np.uint32), *(row.indices[: row.size] for row in found)]),

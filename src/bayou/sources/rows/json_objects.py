@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from bayou.sources.reading.blocks import Block
+from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.parsed_block import BadLine
 
 # The name under which clients send the id of a row.
 ID = "id"
 
 
-def read_lines(block: Block) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
+def read_lines(block: TextBlock) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
     """Return (line of each object, flat objects, bad lines, number of bad lines, number of lines)."""
     texts = block.data[: block.size - 1].tobytes().split(b"\n")
     found = [read_object(text, number) for number, text in enumerate(texts)]
@@ -42,7 +42,7 @@ def read_object(text: bytes, number: int) -> dict[str, Any] | BadLine | None:
         place, what = error.start + 1, "expected text in UTF-8"
     except UnicodeEncodeError:
         place, what = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
-    except _SameName as error:
+    except _DuplicateKey as error:
         place, what = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
     except RecursionError:
         place, what = 1, "expected an object that is nested less deeply"
@@ -60,10 +60,10 @@ def _flat(found: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         parts = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
         for name, part in parts.items():
             if name in flat:
-                raise _SameName(repr(name))
+                raise _DuplicateKey(repr(name))
             flat[name] = part
     return flat
 
 
-class _SameName(ValueError):
+class _DuplicateKey(ValueError):
     """Error of an object that has two values under one name."""

@@ -18,15 +18,15 @@ from bayou.core.errors import BadInput
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import LARGEST_WEIGHT, PADDING, address_of
-from bayou.recipe.feature_names import Names, NewNames
-from bayou.recipe.groups import NONE, group_of, named_in
+from bayou.recipe.feature_names import FeatureNames, NewNames
+from bayou.recipe.groups import NONE, group_keys, group_of
 from bayou.recipe.hashing import hash_bytes, murmur3
 from bayou.recipe.labels import is_text, key_of
 from bayou.recipe.numbering import is_new, known_features
 from bayou.recipe.recipe import Recipe
-from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.parsed_block import DESCRIBED, BadLine, Bounds, ParsedBlock
-from bayou.sources.rows.encoder import Rows
+from bayou.sources.reading.blocks import TextBlock
+from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock, ValueBounds
+from bayou.sources.rows.encoder import RowEncoder
 from bayou.sources.rows.hashes import hashes_of
 from bayou.sources.rows.json_objects import ID, read_lines
 from bayou.sources.rows.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
@@ -45,7 +45,7 @@ SHORT = 128
 _READ, _SLOW = range(2)
 
 
-class _Room(NamedTuple):
+class _RowBuffers(NamedTuple):
     """Arrays that the kernel fills."""
 
     ends: np.ndarray  # as indptr: where each row's features end
@@ -61,7 +61,7 @@ class _Room(NamedTuple):
     bounds: np.ndarray  # longest row, largest value, nonzero if a value is not 1, nonzero if a row has an id
 
     @classmethod
-    def of(cls, size: int, dtype: np.dtype, names: bool, groups: bool) -> _Room:
+    def of(cls, size: int, dtype: np.dtype, names: bool, groups: bool) -> _RowBuffers:
         # The shortest feature is "":1, and the shortest row {} and a newline.
         rows, features = size // 3 + 1, size // 4 + 1
         named = features if names else 0
@@ -80,28 +80,28 @@ class _Room(NamedTuple):
         )
 
 
-def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False, **_: Any) -> JsonRows:
+def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False, **_: Any) -> JsonRowParser:
     """Return the parser for a recipe; see `formats.registry`."""
     recipe = extras.required_recipe
     several = bool(extras.classes) or recipe.task == "multiclass"
-    parser = JsonRows(recipe, extras.names, labels=labels, dtype=dtype, several=several)
+    parser = JsonRowParser(recipe, extras.names, labels=labels, dtype=dtype, several=several)
     parser.groups = groups
     return parser
 
 
-class JsonRows:
+class JsonRowParser:
     """Parser of JSON lines into rows of hashed features; with `names`, features that have none are reported.
 
-    >>> from bayou.sources.rows.json_rows import JsonRows, block_of
-    >>> parsed = JsonRows(Recipe(kind="rows", bits=18)).parse(block_of(b'{"age": 37, "site": "a.com", "label": 1}'))
-    >>> parsed.values.tolist(), parsed.labels.tolist()
+    >>> from bayou.sources.rows.json_rows import JsonRowParser, block_of
+    >>> parsed = JsonRowParser(Recipe(kind="rows", bits=18)).parse(block_of(b'{"age": 37, "site": "a.com", "label":
+    1}')) >>> parsed.values.tolist(), parsed.labels.tolist()
     ([37.0, 1.0], [1.0])
     """
 
     def __init__(
         self,
         recipe: Recipe,
-        names: Names | None = None,
+        names: FeatureNames | None = None,
         *,
         labels: bool = True,
         dtype: str = "float32",
@@ -110,7 +110,7 @@ class JsonRows:
         self._bits = recipe.bits
         self._last = recipe.n_features - 1
         self._mask = np.uint32(self._last)
-        self._named = named_in((*recipe.pairs, *recipe.cross), lambda name: hash_bytes(name.encode()))
+        self._named = group_keys((*recipe.pairs, *recipe.cross), lambda name: hash_bytes(name.encode()))
         self.dtype, self.groups = np.dtype(dtype), False
         self._names = names
         self.label, self.weight = recipe.label or LABEL, recipe.weight or WEIGHT
@@ -120,9 +120,9 @@ class JsonRows:
         self._special = np.array([hash_bytes(name.encode()) for name in special], np.uint32)
         self._apart = frozenset(special)
 
-    def parse(self, block: Block) -> ParsedBlock:
+    def parse(self, block: TextBlock) -> ParsedBlock:
         known = known_features(self._names, None, exact=False)
-        room = _Room.of(block.size, self.dtype, len(known) > 0, self.groups)
+        room = _RowBuffers.of(block.size, self.dtype, len(known) > 0, self.groups)
         state = np.zeros(5, np.int64)  # offset, line, rows, features, new names
         room.ends[0] = 0
         plain = is_utf8(block)
@@ -133,10 +133,10 @@ class JsonRows:
         while _read_lines(block.data, block.size, *told, state, room) == _SLOW:
             if ends is None:
                 ends = np.flatnonzero(block.data[: block.size] == ord("\n"))
-            found = self._slow(block, state, room, known, extra, int(ends[np.searchsorted(ends, state[0])]))
+            found = self._parse_in_python(block, state, room, known, extra, int(ends[np.searchsorted(ends, state[0])]))
             if found is not None:
                 skipped += 1
-                bad += [found] if len(bad) < DESCRIBED else []
+                bad += [found] if len(bad) < MAX_DESCRIBED_LINES else []
         lines, rows, features, new = state[1:].tolist()
         data = block.data if not extra else np.concatenate([block.data, np.frombuffer(bytes(extra), np.uint8)])
         parsed = ParsedBlock(
@@ -147,9 +147,11 @@ class JsonRows:
             weights=None,
             positions=room.lines[:rows],
             lines=lines,
-            bad=bad,
+            bad_lines=bad,
             skipped=skipped,
-            bounds=Bounds(int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True),
+            bounds=ValueBounds(
+                int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True
+            ),
             with_ids=bool(room.bounds[3]),
             new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
             groups=room.groups[:features] if self.groups else None,
@@ -163,8 +165,8 @@ class JsonRows:
 
     # --- lines for Python ---------------------------------------------------------------------------------------------
 
-    def _slow(
-        self, block: Block, state: np.ndarray, room: _Room, known: np.ndarray, extra: bytearray, stop: int
+    def _parse_in_python(
+        self, block: TextBlock, state: np.ndarray, room: _RowBuffers, known: np.ndarray, extra: bytearray, stop: int
     ) -> BadLine | None:
         """Read the line at which the kernel stopped, up to `stop`; return a BadLine if it is bad, else None."""
         start, line, row, first, _ = state.tolist()
@@ -176,7 +178,7 @@ class JsonRows:
             return None
         found: dict[Any, Any] = {name: value for name, value in objects[0].items() if name not in self._apart}
         try:
-            read, _ = Rows(self._bits, dtype=self.dtype, groups=self.groups).one(found)
+            read, _ = RowEncoder(self._bits, dtype=self.dtype, groups=self.groups).encode_row(found)
         except BadInput as error:
             return BadLine(line, 0, str(error).rstrip("."))
         after = first + read.size
@@ -185,7 +187,7 @@ class JsonRows:
             room.groups[first:after] = read.groups[: read.size]
         room.ends[row + 1], room.lines[row] = after, line
         with_id = objects[0].get(ID) is not None
-        room.bounds[:] = np.maximum(room.bounds, (read.size, read.largest, not read.ones, with_id))
+        room.bounds[:] = np.maximum(room.bounds, (read.size, read.max_abs_value, not read.is_all_ones, with_id))
         for k, name in enumerate((self.label, self.weight)):
             kind, value = _kind_of(objects[0].get(name))
             room.kinds[row, k] = kind
@@ -199,7 +201,13 @@ class JsonRows:
         return None
 
     def _new_names(
-        self, found: dict[Any, Any], block: Block, state: np.ndarray, room: _Room, known: np.ndarray, extra: bytearray
+        self,
+        found: dict[Any, Any],
+        block: TextBlock,
+        state: np.ndarray,
+        room: _RowBuffers,
+        known: np.ndarray,
+        extra: bytearray,
     ) -> None:
         """Report the features of a row that have no name, as the kernel does."""
         for name, value in found.items():
@@ -219,7 +227,7 @@ class JsonRows:
 
     # --- labels and weights -------------------------------------------------------------------------------------------
 
-    def _label(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
+    def _label(self, data: np.ndarray, room: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
         """Set the labels as numbers; for multiclass, text and boolean labels become keys of their names."""
         kinds = room.kinds[:rows, 0]
         parsed.labels = np.where((kinds == NUMBER) | (kinds == TRUTH), room.told[:rows, 0], np.nan)
@@ -229,7 +237,7 @@ class JsonRows:
                 parsed.labels[row] = key = key_of(name) if name.strip(" \t") else np.nan
                 parsed.texts |= {key: name} if is_text(key) else {}
 
-    def _text(self, data: np.ndarray, room: _Room, row: int) -> bytes:
+    def _text(self, data: np.ndarray, room: _RowBuffers, row: int) -> bytes:
         """Return a label as text."""
         kind = room.kinds[row, 0]
         if kind >= TEXT:
@@ -238,17 +246,17 @@ class JsonRows:
         value = float(room.told[row, 0])
         return text_of(bool(value) if kind == TRUTH else value)
 
-    def _refuse(self, data: np.ndarray, room: _Room, rows: int, parsed: ParsedBlock) -> None:
+    def _refuse(self, data: np.ndarray, room: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
         """Drop rows that have a label which is not recognized."""
         strange = (room.kinds[:rows, 0] != ABSENT) & np.isnan(parsed.labels)
         if not strange.any():
             return
         expected = f"{'a text, ' if self._several else ''}a number, true or false"
-        texts = [self._text(data, room, row) for row in np.flatnonzero(strange)[:DESCRIBED].tolist()]
+        texts = [self._text(data, room, row) for row in np.flatnonzero(strange)[:MAX_DESCRIBED_LINES].tolist()]
         shown = [text.decode("utf-8", "replace")[:40] for text in texts]
         parsed.drop(strange, [f"expected a label, {expected}, under {self.label!r}, not {text!r}" for text in shown])
 
-    def _weigh(self, room: _Room, rows: int, parsed: ParsedBlock) -> None:
+    def _weigh(self, room: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
         kinds, weights = room.kinds[:rows, 1], room.told[:rows, 1]
         if not kinds.any():
             return
@@ -256,15 +264,15 @@ class JsonRows:
         wrong = (kinds > NUMBER) | ~((parsed.weights >= 0) & (parsed.weights <= LARGEST_WEIGHT))
         if wrong.any():
             why = f"expected a weight from 0 to {LARGEST_WEIGHT:g} under {self.weight!r}"
-            parsed.drop(wrong, [why] * DESCRIBED)
+            parsed.drop(wrong, [why] * MAX_DESCRIBED_LINES)
 
 
-def block_of(text: bytes) -> Block:
+def block_of(text: bytes) -> TextBlock:
     """Return lines in memory as a block for a parser; `text` must not end in the last line's newline."""
-    return Block(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), len(text) + 1, "", first=True)
+    return TextBlock(np.frombuffer(text + b"\n" * (PADDING + 1), np.uint8), len(text) + 1, "", first=True)
 
 
-def _kept(text: bytes, block: Block, extra: bytearray) -> tuple[int, int]:
+def _kept(text: bytes, block: TextBlock, extra: bytearray) -> tuple[int, int]:
     """Append a text to `extra`, which follows the block's data, and return its (start, stop) offsets."""
     start = len(block.data) + len(extra)
     extra += text

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import byte_at, number
-from bayou.sources.reading.blocks import Block
+from bayou.kernels.parse_text import load_uint8, parse_number
+from bayou.sources.reading.blocks import TextBlock
 
 # The kinds of value:
 #     ABSENT   null, or missing
@@ -28,7 +28,7 @@ _QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE, _MINUS, _POINT = b'
 _TRUE, _FALSE, _NULL = (int.from_bytes(word, "little") for word in (b"true", b"fals", b"null"))
 
 
-def is_utf8(block: Block) -> bool:
+def is_utf8(block: TextBlock) -> bool:
     """Return whether a block is valid UTF-8."""
     text = block.data[: block.size]
     if text.max(initial=0) < 128:
@@ -43,7 +43,7 @@ def is_utf8(block: Block) -> bool:
 @kernel(forceinline=True)
 def _blanks(at):
     """Return the address of the first byte from here on that is not a blank."""
-    while byte_at(at) == 32 or byte_at(at) == 9 or byte_at(at) == 13:
+    while load_uint8(at) == 32 or load_uint8(at) == 9 or load_uint8(at) == 13:
         at += 1
     return at
 
@@ -51,27 +51,27 @@ def _blanks(at):
 @kernel(forceinline=True)
 def _string_end(at, plain):
     """Return the address of the quote that ends the string that begins here; 0 if Python must read the string."""
-    byte = byte_at(at)
+    byte = load_uint8(at)
     while byte != _QUOTE:
         if byte == _BACKSLASH or byte < 32 or (byte > 127 and not plain):
             return 0
         at += 1
-        byte = byte_at(at)
+        byte = load_uint8(at)
     return at
 
 
 @kernel(forceinline=True)
 def _number_at(at):
     """Return (value, address after it) of a JSON number; the address is 0 if Python must read the number."""
-    first = at + (byte_at(at) == _MINUS)
-    byte = byte_at(first)
-    if byte < 48 or byte > 57 or (byte == 48 and 48 <= byte_at(first + 1) <= 57):
+    first = at + (load_uint8(at) == _MINUS)
+    byte = load_uint8(first)
+    if byte < 48 or byte > 57 or (byte == 48 and 48 <= load_uint8(first + 1) <= 57):
         return 0.0, 0
-    value, end = number(at)
+    value, end = parse_number(at)
     point = first
-    while 48 <= byte_at(point) <= 57:
+    while 48 <= load_uint8(point) <= 57:
         point += 1
-    if byte_at(point) == _POINT and not 48 <= byte_at(point + 1) <= 57:
+    if load_uint8(point) == _POINT and not 48 <= load_uint8(point + 1) <= 57:
         return 0.0, 0
     if end - first > _LONGEST_NUMBER or not abs(value) < np.inf:
         return 0.0, 0
@@ -87,21 +87,21 @@ def scan_line(at, plain, most, cells, numbers):
     stop address of the value's text; the second half of `numbers` receives the value.
     """
     at = _blanks(at)
-    if byte_at(at) == _NEWLINE:
+    if load_uint8(at) == _NEWLINE:
         return 0, -(at + 1)
-    fine = byte_at(at) == _OPEN
+    fine = load_uint8(at) == _OPEN
     at = _blanks(at + 1)
     n = 0
-    again = byte_at(at) != _CLOSE
+    again = load_uint8(at) != _CLOSE
     while fine and again:
         key = at + 1
-        key_end = _string_end(key, plain) if byte_at(at) == _QUOTE else 0
+        key_end = _string_end(key, plain) if load_uint8(at) == _QUOTE else 0
         at = _blanks(key_end + 1) if key_end else at
-        fine = key_end > 0 and n < most and byte_at(at) == _COLON
+        fine = key_end > 0 and n < most and load_uint8(at) == _COLON
         if not fine:
             break
         at = _blanks(at + 1)
-        byte = byte_at(at)
+        byte = load_uint8(at)
         kind, value, text, text_end = ABSENT, 0.0, 0, 0
         if byte == _QUOTE:
             text = at + 1
@@ -113,10 +113,10 @@ def scan_line(at, plain, most, cells, numbers):
             fine = end > 0
             kind, text, text_end, at = NUMBER, at, end, end if fine else at
         else:
-            word = byte | byte_at(at + 1) << 8 | byte_at(at + 2) << 16 | byte_at(at + 3) << 24
+            word = byte | load_uint8(at + 1) << 8 | load_uint8(at + 2) << 16 | load_uint8(at + 3) << 24
             if word == _TRUE:
                 kind, value, text, text_end, at = TRUTH, 1.0, at, at + 4, at + 4
-            elif word == _FALSE and byte_at(at + 4) == 101:
+            elif word == _FALSE and load_uint8(at + 4) == 101:
                 kind, text, text_end, at = TRUTH, at, at + 5, at + 5
             elif word == _NULL:
                 at += 4
@@ -126,10 +126,10 @@ def scan_line(at, plain, most, cells, numbers):
         cells[WIDTH * n + 3], cells[WIDTH * n + 4], numbers[most + n] = text, text_end, value
         n += 1
         at = _blanks(at)
-        again = byte_at(at) == _COMMA
+        again = load_uint8(at) == _COMMA
         at = _blanks(at + 1) if again else at
-    fine = fine and byte_at(at) == _CLOSE
+    fine = fine and load_uint8(at) == _CLOSE
     at = _blanks(at + 1) if fine else at
-    if not fine or byte_at(at) != _NEWLINE:
+    if not fine or load_uint8(at) != _NEWLINE:
         return -1, at
     return n, at + 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import address_of, byte_at
+from bayou.kernels.parse_text import address_of, load_uint8
 from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import murmur3
 
@@ -27,7 +27,7 @@ def hash_words(text, hashes):
     start = at = address_of(text)
     end = at + len(text) - len(BEHIND)
     while at <= end:
-        if at == end or byte_at(at) == 0:
+        if at == end or load_uint8(at) == 0:
             if words < hashes.size:
                 hashes[words] = murmur3(start, at - start, hashes[words])
             words += 1

@@ -16,7 +16,7 @@ _EXCERPT = 40
 
 
 # Every column has a fixed cost in memory; tables wider than this consist mostly of empty cells.
-MOST_COLUMNS = 1 << 17
+MAX_COLUMNS = 1 << 17
 
 
 def check_names(names: Sequence[str], file: str) -> None:
@@ -28,15 +28,15 @@ def check_names(names: Sequence[str], file: str) -> None:
 
 def check_width(n: int, file: str = "the table") -> None:
     """Raise BadInput if a table has more columns than can be examined in a few seconds."""
-    if n > MOST_COLUMNS:
+    if n > MAX_COLUMNS:
         raise BadInput(
-            f"{file}: there are {n:,} columns; at most {MOST_COLUMNS:,} can be read. Write data as wide as this as "
+            f"{file}: there are {n:,} columns; at most {MAX_COLUMNS:,} can be read. Write data as wide as this as "
             "svmlight or VW text, which leave out what is not there."
         )
 
 
 @dataclass
-class Columns:
+class CellColumns:
     """Columns of cells, one for each column of a plan, in the plan's order.
 
     Attributes:

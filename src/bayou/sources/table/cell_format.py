@@ -13,7 +13,7 @@ import numpy as np
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte
-from bayou.kernels.parse_text import PADDING, address_of, byte_at, number
+from bayou.kernels.parse_text import PADDING, address_of, load_uint8, parse_number
 from bayou.recipe.recipe import DECIMALS, Recipe
 
 # The decimal formats:
@@ -45,22 +45,22 @@ def missing_numbers(marks: Iterable[str]) -> list[float]:
 
 
 @kernel
-def says_missing(at, end, manner):
+def is_missing_marker(at, end, manner):
     """Return whether a cell without surrounding blanks is one of the marks of missing values, ignoring case."""
     place = manner + 1
-    size = byte_at(place)
+    size = load_uint8(place)
     while size:
         same = size == end - at
         k = 0
         while same and k < size:
-            byte = byte_at(at + k)
+            byte = load_uint8(at + k)
             byte += 32 * (65 <= byte <= 90)
             k += 1
-            same = byte == byte_at(place + k)
+            same = byte == load_uint8(place + k)
         if same:
             return True
         place += 1 + size
-        size = byte_at(place)
+        size = load_uint8(place)
     return False
 
 
@@ -76,16 +76,16 @@ def read_signed(at, end, comma):
     to = address_of(spare)
     put_byte(to, 45)
     sign, size = False, 0
-    while at < end and (_is_sign(byte_at(at)) or (not sign and (byte_at(at) == 45 or byte_at(at) == 43))):
-        sign |= byte_at(at) == 45 or byte_at(at) == 43
-        size += byte_at(at) == 45
+    while at < end and (_is_sign(load_uint8(at)) or (not sign and (load_uint8(at) == 45 or load_uint8(at) == 43))):
+        sign |= load_uint8(at) == 45 or load_uint8(at) == 43
+        size += load_uint8(at) == 45
         at += 1
-    while end > at and _is_sign(byte_at(end - 1)):
+    while end > at and _is_sign(load_uint8(end - 1)):
         end -= 1
     decimal, between = (44, 46) if comma else (46, 44)
     group, digits, whole, last = -1, 0, True, 0
     for place in range(at, end):
-        byte = byte_at(place)
+        byte = load_uint8(place)
         if size == _LONGEST:
             return np.nan, False
         if 48 <= byte <= 57:
@@ -111,7 +111,7 @@ def read_signed(at, end, comma):
         return np.nan, False
     for k in range(PADDING):
         spare[size + k] = 10
-    value, behind = number(to)
+    value, behind = parse_number(to)
     return value, behind == to + size and size > 0 and abs(value) < np.inf
 
 

@@ -1,8 +1,8 @@
 """Kernels for one table cell: its value as a number, boolean or integer, and the text of it that is hashed.
 
-Every table reaches the kernels as `Columns`: columns of cells, each cell a range of text (numbers of Arrow and JSON are
-first written as text; columns with a dictionary hold the text of each value once, and codes). The rows of one block
-then pass through
+Every table reaches the kernels as `CellColumns`: columns of cells, each cell a range of text (numbers of Arrow and
+JSON are first written as text; columns with a dictionary hold the text of each value once, and codes). The rows of one
+block then pass through
 
     numbers   reads cells that must be numbers (labels, weights, numbers); rows with an invalid label or weight are bad
     features  makes one or two features of each cell (`slots`)
@@ -21,9 +21,9 @@ import numpy as np
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte, put_number, put_whole
-from bayou.kernels.parse_text import address_of, byte_at, half_at, number, word_at
+from bayou.kernels.parse_text import address_of, load_uint8, load_uint32, load_uint64, parse_number
 from bayou.recipe.hashing import id64, mix_end, mix_word, murmur3
-from bayou.sources.table.cell_format import COMMA, PLAIN, read_signed, says_missing
+from bayou.sources.table.cell_format import COMMA, PLAIN, is_missing_marker, read_signed
 
 # The roles of columns in kernels; those from BINS to DATE are read as numbers:
 #     CATEGORY      a feature per value
@@ -49,24 +49,24 @@ LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(11, 15)
 #     STRIDE     distance between the offsets of consecutive rows
 #     CODES      with a dictionary: address of the codes (int32), otherwise 0
 #     VALID      address of the validity bitmap of the codes; 0: every row has a code
-#     FIRST_BIT  the bit of the first row
-#     LOOKUP     address of the hashes of the dictionary's values
-BASE, STARTS, STOPS, STRIDE, CODES, VALID, FIRST_BIT, LOOKUP = range(8)
+#     VALID_OFFSET  the bit of the first row
+#     DICTIONARY_HASHES     address of the hashes of the dictionary's values
+CELL_TEXT, STARTS, STOPS, STRIDE, CODES, VALID, VALID_OFFSET, DICTIONARY_HASHES = range(8)
 
 # The reasons why a row is bad:
 #     NO_LABEL    it has no label
 #     NOT_LABEL   its label is not a valid one
 #     NOT_WEIGHT  its weight is not a number from 0 to LARGEST_WEIGHT
 #     TOO_LARGE   its label is larger than LARGEST_VALUE
-#     TOO_MANY    it has more features than MOST_FEATURES, or too many pairs
-NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY = range(1, 6)
+#     TOO_MANY    it has more features than MAX_ROW_FEATURES, or too many pairs
+NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY_FEATURES = range(1, 6)
 # Bound on the features of a row, which words and crosses could make arbitrarily long.
-MOST_FEATURES = 1 << 20
+MAX_ROW_FEATURES = 1 << 20
 # Separator of the items of a list cell: a byte that never occurs in UTF-8.
 PART = 0xFF
 
 # Bytes of scratch to write an integer of up to that many digits; `digits` writes beyond the end of one below 2^53.
-SPARE = 64
+CELL_PADDING_BYTES = 64
 
 BLANK, _TAB, _PLUS, _MINUS, _POINT, _ZERO = 32, 9, 43, 45, 46, 48
 _WHOLE_LIMIT = float(2**53)
@@ -78,36 +78,36 @@ _TRUE_TEXT, _FALSE_TEXT = np.frombuffer(b"true" + bytes(12), np.uint8), np.fromb
 @kernel(forceinline=True)
 def column_text(column):
     """Return the text address, the start and stop addresses and the row step of a column, for `cell_at`."""
-    return column[BASE], column[STARTS], column[STOPS], 4 * column[STRIDE]
+    return column[CELL_TEXT], column[STARTS], column[STOPS], 4 * column[STRIDE]
 
 
 @kernel(forceinline=True)
 def cell_at(text, row):
     """Return the (start, stop) addresses of a row's cell."""
     base, starts, stops, step = text
-    return base + np.int64(half_at(starts + row * step)), base + np.int64(half_at(stops + row * step))
+    return base + np.int64(load_uint32(starts + row * step)), base + np.int64(load_uint32(stops + row * step))
 
 
 @kernel(forceinline=True)
 def skip_blanks(at, end):
-    while at < end and (byte_at(at) == BLANK or byte_at(at) == _TAB):
+    while at < end and (load_uint8(at) == BLANK or load_uint8(at) == _TAB):
         at += 1
     return at
 
 
 @kernel(forceinline=True)
 def drop_blanks(at, end):
-    while end > at and (byte_at(end - 1) == BLANK or byte_at(end - 1) == _TAB):
+    while end > at and (load_uint8(end - 1) == BLANK or load_uint8(end - 1) == _TAB):
         end -= 1
     return end
 
 
 @kernel(forceinline=True)
-def as_truth(at, end):
+def parse_bool(at, end):
     """Return 1 or 0 for a cell that is true or false, in any case of letters, else -1."""
-    if end - at == 4 and half_at(at) | _SMALL == _TRUE:
+    if end - at == 4 and load_uint32(at) | _SMALL == _TRUE:
         return 1
-    if end - at == 5 and half_at(at) | _SMALL == _FALSE and byte_at(at + 4) | 32 == 101:
+    if end - at == 5 and load_uint32(at) | _SMALL == _FALSE and load_uint8(at + 4) | 32 == 101:
         return 0
     return -1
 
@@ -117,8 +117,8 @@ def read_cell(at, end, manner):
     """Return (number, whether the cell is valid). Empty cells and marks of missing values are valid, with NaN."""
     if at == end:
         return np.nan, True
-    value, behind = number(at)
-    if behind == end and behind > at and abs(value) < np.inf and byte_at(manner) != COMMA:
+    value, behind = parse_number(at)
+    if behind == end and behind > at and abs(value) < np.inf and load_uint8(manner) != COMMA:
         return value, True
     return _read_other(at, end, manner)
 
@@ -128,12 +128,12 @@ def _read_other(at, end, manner):
     """Do the work of `read_cell` for a cell that is not a plain number."""
     at = skip_blanks(at, end)
     end = drop_blanks(at, end)
-    decimal = byte_at(manner)
+    decimal = load_uint8(manner)
     if decimal != COMMA:
-        value, behind = number(at)
+        value, behind = parse_number(at)
         if behind == end and behind > at:
             return value, bool(np.isfinite(value))
-    if at == end or says_missing(at, end, manner):
+    if at == end or is_missing_marker(at, end, manner):
         return np.nan, True
     if decimal == PLAIN:
         return np.nan, False
@@ -167,23 +167,23 @@ def whole_text(at, end, spare):
     """
     at = skip_blanks(at, end)
     end = drop_blanks(at, end)
-    minus = byte_at(at) == _MINUS
-    first = at + (minus or byte_at(at) == _PLUS)
+    minus = load_uint8(at) == _MINUS
+    first = at + (minus or load_uint8(at) == _PLUS)
     start = first
-    while start < end and byte_at(start) == _ZERO:
+    while start < end and load_uint8(start) == _ZERO:
         start += 1
     stop = start
-    while stop < end and 48 <= byte_at(stop) <= 57:
+    while stop < end and 48 <= load_uint8(stop) <= 57:
         stop += 1
     if stop == end and stop > start:
         if not minus or start == first:
             return start - minus, stop
-        if stop - start < SPARE:  # -007: the minus must directly precede the 7
+        if stop - start < CELL_PADDING_BYTES:  # -007: the minus must directly precede the 7
             put_byte(spare, _MINUS)
             for k in range(stop - start):
-                put_byte(spare + 1 + k, byte_at(start + k))
+                put_byte(spare + 1 + k, load_uint8(start + k))
             return spare, spare + 1 + stop - start
-    value, behind = number(at)
+    value, behind = parse_number(at)
     if behind != end or behind == at or not is_whole(value):
         return at, at
     return number_text(value, spare)
@@ -193,7 +193,7 @@ def whole_text(at, end, spare):
 def value_text(role, at, end, spare, manner):
     """Return (start, stop) of the text that is hashed for a category's cell: the cell, or its canonical form."""
     if role == FLAG:
-        truth = as_truth(at, end)
+        truth = parse_bool(at, end)
         if truth >= 0:
             at = address_of(_TRUE_TEXT) if truth else address_of(_FALSE_TEXT)
             end = at + 5 - truth
@@ -203,7 +203,7 @@ def value_text(role, at, end, spare, manner):
             return start, stop
         at = skip_blanks(at, end)
         end = drop_blanks(at, end)
-        if says_missing(at, end, manner):
+        if is_missing_marker(at, end, manner):
             end = at
     return at, end
 
@@ -218,7 +218,7 @@ def hash_text(exact, at, length, seed):
 @kernel(forceinline=True)
 def hash_eight(at, seed):
     """Return `hash_text` of eight bytes, a common length of ids, for features that are not exact."""
-    word = word_at(at)
+    word = load_uint64(at)
     h = mix_word(mix_word(np.uint32(seed), np.uint32(word)), np.uint32(word >> np.uint64(32)))
     return np.uint64(mix_end(h, np.uint32(0), 8))
 
@@ -234,5 +234,5 @@ def cell_text(columns, c, row, most):
     start, stop = cell_at(column_text(columns[c]), row)
     text = empty(min(stop - start, most), np.uint8)
     for k in range(text.size):
-        text[k] = byte_at(start + k)
+        text[k] = load_uint8(start + k)
     return text

@@ -29,7 +29,7 @@ from bayou.core.spelling import option
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.binning import centre_and_scale, knots_and_levels, quantile_edges
 from bayou.sources.table.column_summary import ColumnSummary, is_id, only_moves_one_way
-from bayou.sources.table.column_warnings import remarks_on
+from bayou.sources.table.column_warnings import column_warnings
 from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of, seconds_of_all
 
 # With more words per cell than this, on average, hardly two cells are equal, but words repeat.
@@ -50,16 +50,16 @@ _EXACT = 2.0**53
 
 def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: Mapping[str, str]) -> tuple[Column, ...]:
     """Return the columns of a table with their roles; `usual` holds default roles of a known layout, by column."""
-    asked = _asked(recipe, summaries)
+    asked = _requested_roles(recipe, summaries)
     crossed = {name for pair in recipe.cross for name in pair}
-    remarks = remarks_on(recipe, summaries)
+    remarks = column_warnings(recipe, summaries)
     columns = []
     for name, summary in summaries.items():
         role = asked.get(name, usual.get(name))
         decided = role or _role(name, summary, recipe, keep=name in crossed)
         if decided in ("bins", "whole") and not recipe.bins:
             decided = "numeric"
-        said = "; ".join(filter(None, ["as asked" if name in asked else "", _seen(decided, summary)]))
+        said = "; ".join(filter(None, ["as asked" if name in asked else "", _role_reason(decided, summary)]))
         shown: dict[str, Any] = {"why": said, "examples": [value for value in summary.values if value != "..."]}
         remark = "; ".join(filter(None, [remarks.get(name), _may_be_date(decided, summary)]))
         shown |= {"missing": summary.missing / max(summary.rows, 1), "remark": remark}
@@ -67,7 +67,7 @@ def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: M
     return tuple(_dated(column, columns, summaries) if column.role == "date" else column for column in columns)
 
 
-def _asked(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
+def _requested_roles(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
     """Return the roles that the recipe's options set, by column."""
     roles = dict.fromkeys(recipe.ignore, "ignored") | dict.fromkeys(recipe.text, "text")
     roles |= dict.fromkeys(recipe.numeric, "numeric") | dict.fromkeys(recipe.date, "date")
@@ -147,7 +147,7 @@ def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool
     return fitted
 
 
-def _seen(role: str, summary: ColumnSummary) -> str:
+def _role_reason(role: str, summary: ColumnSummary) -> str:
     """Return a short description of a column's values that explains its role."""
     different = f"{summary.distinct:,} different"
     if role in ("label", "weight", "ignored"):
@@ -156,7 +156,7 @@ def _seen(role: str, summary: ColumnSummary) -> str:
         return "nothing but missing values so far"
     if role == "id":
         rises = ", which only rise or only fall" if summary.kind == "number" else ""
-        return f"{different} values in {summary.there:,} rows{rises}; {option('category')} takes it all the same"
+        return f"{different} values in {summary.n_present:,} rows{rises}; {option('category')} takes it all the same"
     kind = {"number": "numbers", "date": "dates", "flag": "true and false"}.get(summary.kind, "texts")
     kind = "whole numbers" if summary.whole else kind
     said = (
@@ -194,7 +194,7 @@ def _dated(column: Column, columns: list[Column], summaries: Mapping[str, Column
         still = not there.any() or values[there].min() == values[there].max()
         if part in (HOURS, WEEKEND_HOUR) and (still or len(np.unique(values[there] % 24)) < 2):
             continue
-        teller = next((other for other, its in others if _tells(its, part, values, still)), None)
+        teller = next((other for other, its in others if _is_date_part_implied(its, part, values, still)), None)
         if teller is None:
             parts.append(name)
         else:
@@ -202,7 +202,7 @@ def _dated(column: Column, columns: list[Column], summaries: Mapping[str, Column
     return replace(column, parts=tuple(parts), why="; ".join([column.why, *said]))
 
 
-def _tells(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -> bool:
+def _is_date_part_implied(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -> bool:
     """Return whether a column determines a part of a date.
 
     A constant part (`still`) is determined by a numeric column that is constant with the same value.

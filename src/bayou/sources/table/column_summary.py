@@ -15,7 +15,7 @@ from bayou.sources.table.numbers import NOTHING, NUMBER, OTHER, POINT, TRUTH, lo
 # Number of distinct values shown per column, and maximum length of one.
 SHOWN, EXCERPT = 6, 40
 # A column has the kind that at least this fraction of its nonmissing cells have.
-MOST = 0.95
+MIN_KIND_FRACTION = 0.95
 # Columns with nearly as many values as rows are ids. Click logs have true features at 0.6; exact times and counters lie
 # above 0.93.
 ID_SHARE, ID_VALUES = 0.95, 50
@@ -75,14 +75,14 @@ class ColumnSummary:
         return len(self.counts)
 
     @property
-    def there(self) -> int:
+    def n_present(self) -> int:
         """Number of rows that have a value."""
         return self.rows - self.missing
 
 
 def is_id(summary: ColumnSummary) -> bool:
     """Return whether a column has nearly as many distinct values as rows."""
-    return summary.distinct > ID_VALUES and summary.distinct > ID_SHARE * summary.there
+    return summary.distinct > ID_VALUES and summary.distinct > ID_SHARE * summary.n_present
 
 
 def only_moves_one_way(summary: ColumnSummary) -> bool:
@@ -91,7 +91,7 @@ def only_moves_one_way(summary: ColumnSummary) -> bool:
     return bool((steps >= 0).all() or (steps <= 0).all())
 
 
-class Looked:
+class ColumnScanner:
     """The cells of a column seen so far, added chunk by chunk."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -152,20 +152,20 @@ class Looked:
 
 def _counted(rows: np.ndarray, keys: np.ndarray, text: Callable[[int], str]) -> dict[str, int]:
     """Return how often each text occurs in the rows where `rows` is true, in the order of first occurrence."""
-    there = np.flatnonzero(rows)
-    _, first, often = np.unique(keys[there], return_index=True, return_counts=True)
+    n_present = np.flatnonzero(rows)
+    _, first, often = np.unique(keys[n_present], return_index=True, return_counts=True)
     found: Counter[str] = Counter()
     for k in np.argsort(first).tolist():
-        found[text(int(there[first[k]])).strip(" \t")] += int(often[k])
+        found[text(int(n_present[first[k]])).strip(" \t")] += int(often[k])
     return dict(found)
 
 
 def _kind(counts: np.ndarray, n: int) -> str:
     if not n:
         return "nothing"
-    if counts[NUMBER] >= MOST * n:
+    if counts[NUMBER] >= MIN_KIND_FRACTION * n:
         return "number"
-    if counts[POINT] >= MOST * n:
+    if counts[POINT] >= MIN_KIND_FRACTION * n:
         return "date"
     return "flag" if counts[TRUTH] == n else "text"
 
@@ -174,14 +174,14 @@ def _values(
     looks: np.ndarray, by_row: np.ndarray | None, keys: np.ndarray
 ) -> tuple[np.ndarray, list[int], np.ndarray | None]:
     """Return (count of each value, first rows of a few values in order, each row's value from 1 if there are few)."""
-    there = np.flatnonzero(looks != NOTHING if by_row is None else ~np.isnan(by_row))
-    found = keys[there] if by_row is None else by_row[there]
+    n_present = np.flatnonzero(looks != NOTHING if by_row is None else ~np.isnan(by_row))
+    found = keys[n_present] if by_row is None else by_row[n_present]
     values, first, counts = np.unique(found, return_index=True, return_counts=True)
     which = None
     if len(values) <= FEW_VALUES:
         which = np.zeros(len(looks), np.int16)
-        which[there] = np.searchsorted(values, found) + 1
-    return counts, there[np.sort(first)[: SHOWN + 1]].tolist(), which
+        which[n_present] = np.searchsorted(values, found) + 1
+    return counts, n_present[np.sort(first)[: SHOWN + 1]].tolist(), which
 
 
 def _shown(texts: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from bayou.sources.table.column_summary import ColumnSummary, is_id, only_moves_
 LEAK, EACH, OFTEN = 0.999, 20, 10
 
 
-def remarks_on(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
+def column_warnings(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
     """Return the warnings on columns, by column; the recipe must have the name of the label's column."""
     positive = _positive(recipe, summaries)
     remarks = _remarks_on_marks(recipe, summaries)
@@ -43,7 +43,7 @@ def _remarks_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) ->
     for name, summary in summaries.items():
         texts = {text.lower() for text in summary.by_text()}
         for mark, parts in joined.items():
-            came = [part for part in parts if part.lower() in texts or _comes(part, summary)]
+            came = [part for part in parts if part.lower() in texts or _occurs(part, summary)]
             if came and mark.strip().lower() not in gaps and name not in recipe.ignore:
                 remarks[name].append(
                     f"{option('missing', mark)} does not occur in the first rows, but {' and '.join(came)} "
@@ -52,19 +52,19 @@ def _remarks_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) ->
     return remarks
 
 
-def _comes(mark: str, summary: ColumnSummary) -> bool:
+def _occurs(mark: str, summary: ColumnSummary) -> bool:
     """Return whether a mark is a number that occurs in the column, in any spelling."""
     return bool(np.isin(missing_numbers([mark]), summary.numbers).any())
 
 
 def _remark_on_label(summary: ColumnSummary) -> str:
     if is_id(summary) and (summary.kind == "text" or (summary.whole and only_moves_one_way(summary))):
-        return f"{summary.distinct:,} different labels in {summary.there:,} rows: is it an id?"
+        return f"{summary.distinct:,} different labels in {summary.n_present:,} rows: is it an id?"
     return "all labels are the same so far" if summary.distinct == 1 else ""
 
 
 def _remark(summary: ColumnSummary, positive: np.ndarray | None) -> str:
-    if not summary.there:
+    if not summary.n_present:
         return "no value so far"
     if summary.distinct == 1 and not summary.missing:
         return "it stands still so far"

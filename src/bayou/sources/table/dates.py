@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import byte_at
+from bayou.kernels.parse_text import load_uint8
 from bayou.recipe.recipe import DATE_PARTS
 
 DAY, HOUR = 86_400, 3_600
@@ -49,7 +49,7 @@ def _digits(at, count):
     """Return the number made of `count` digits, or -1 if a byte is not a digit."""
     value = 0
     for k in range(count):
-        byte = byte_at(at + k)
+        byte = load_uint8(at + k)
         if not 48 <= byte <= 57:
             return -1
         value = 10 * value + byte - 48
@@ -77,7 +77,11 @@ def read_date(at, end):
 
     A date is 2013-01-31 or 2013/01/31. A time follows after T or a blank: 10:30 or 10:30:15.25, with or without a zone.
     """
-    if end - at < 10 or (byte_at(at + 4) != 45 and byte_at(at + 4) != 47) or byte_at(at + 7) != byte_at(at + 4):
+    if (
+        end - at < 10
+        or (load_uint8(at + 4) != 45 and load_uint8(at + 4) != 47)
+        or load_uint8(at + 7) != load_uint8(at + 4)
+    ):
         return np.nan
     year, month, day = _digits(at, 4), _digits(at + 5, 2), _digits(at + 8, 2)
     if not _is_date(year, month, day):
@@ -86,16 +90,16 @@ def read_date(at, end):
     at += 10
     if at == end:
         return float(seconds)
-    if end - at < 6 or (byte_at(at) != 32 and byte_at(at) | 32 != 116) or byte_at(at + 3) != 58:
+    if end - at < 6 or (load_uint8(at) != 32 and load_uint8(at) | 32 != 116) or load_uint8(at + 3) != 58:
         return np.nan
     hour, minute, second = _digits(at + 1, 2), _digits(at + 4, 2), 0
     at += 6
-    if at < end and byte_at(at) == 58:
+    if at < end and load_uint8(at) == 58:
         second = _digits(at + 1, 2) if end - at > 2 else -1
         at += 3
-        if at < end and (byte_at(at) == 46 or byte_at(at) == 44):
+        if at < end and (load_uint8(at) == 46 or load_uint8(at) == 44):
             at += 1
-            while at < end and 48 <= byte_at(at) <= 57:
+            while at < end and 48 <= load_uint8(at) <= 57:
                 at += 1
     if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second <= 60 and at <= end and _is_zone(at, end)):
         return np.nan
@@ -106,13 +110,13 @@ def read_date(at, end):
 def _is_zone(at, end):
     """Return whether the text is a time zone: empty, Z, or a sign and hours, with or without minutes."""
     size = end - at
-    if size == 0 or (size == 1 and byte_at(at) | 32 == 122):
+    if size == 0 or (size == 1 and load_uint8(at) | 32 == 122):
         return True
-    if size < 3 or (byte_at(at) != 43 and byte_at(at) != 45) or _digits(at + 1, 2) < 0:
+    if size < 3 or (load_uint8(at) != 43 and load_uint8(at) != 45) or _digits(at + 1, 2) < 0:
         return False
     if size == 3:
         return True
-    colon = size == 6 and byte_at(at + 3) == 58
+    colon = size == 6 and load_uint8(at + 3) == 58
     return (size == 5 or colon) and _digits(at + 3 + colon, 2) >= 0
 
 

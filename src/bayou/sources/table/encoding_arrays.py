@@ -30,7 +30,7 @@ _ROLES = {
 }
 
 
-class PlanArrays(NamedTuple):
+class EncodingArrays(NamedTuple):
     """The arrays of a plan that kernels read. Indices into other arrays are -1 where there is no entry."""
 
     # by column
@@ -84,7 +84,7 @@ class PlanArrays(NamedTuple):
         return max(2, self.terms.shape[1] // 2)
 
 
-def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) -> PlanArrays:
+def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) -> EncodingArrays:
     """Return the arrays of a fitted recipe for `columns`, those that are read."""
     roles = np.array([_role(column, recipe) for column in columns], np.int64)
     # The slots of each column, and which of them have values, words and numbers to look up.
@@ -120,7 +120,7 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
     bin_texts += [text.encode() for c, part in dates for text in names_of_parts(columns[c].name, part)]
     knots = [[*column.knots, *[np.inf] * (-len(column.knots) % 8)] for column in columns]
     ends = np.cumsum([0, *map(len, texts + bin_texts)])
-    return PlanArrays(
+    return EncodingArrays(
         roles=roles,
         seeds=np.array(seeds, np.uint64),
         missing=np.array([hashed(b"", seed) for seed in seeds], np.uint64),

@@ -7,33 +7,34 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayou.core.checks import did_you_mean
+from bayou.core.checks import suggest
 from bayou.core.errors import BadInput
 from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT
 from bayou.recipe.crosses import MAX_ROW_CROSSES
-from bayou.recipe.feature_names import Names, NewNames
-from bayou.recipe.groups import NONE, of_columns
+from bayou.recipe.feature_names import FeatureNames, NewNames
+from bayou.recipe.groups import NONE, groups_by_column
 from bayou.recipe.labels import is_text
 from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
-from bayou.sources.reading.buffers import Scratch
+from bayou.sources.reading.buffers import ThreadBuffers
 from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, all_ones, first_of_each, in_short, kind_of
 from bayou.sources.table import cells, features, new_names, numbers, row_assembly, text_columns
-from bayou.sources.table.cell_columns import Columns, check_names
+from bayou.sources.table.cell_columns import CellColumns, check_names
 from bayou.sources.table.cell_format import missing_numbers
 from bayou.sources.table.encoding_arrays import numbered, plan_arrays
-from bayou.sources.table.features import Slots
+from bayou.sources.table.features import FeatureSlots
 
 _WHAT = {
     cells.NO_LABEL: "expected a label in column {name}",
     cells.NOT_LABEL: "expected a label, {label}, in column {name}, not {text!r}",
     cells.NOT_WEIGHT: f"expected a weight from 0 to {LARGEST_WEIGHT:g} in column {{name}}, not {{text!r}}",
     cells.TOO_LARGE: f"expected a number of at most {LARGEST_VALUE:g} in size in column {{name}}, not {{text!r}}",
-    cells.TOO_MANY: f"expected a row of at most {cells.MOST_FEATURES} features, and {MAX_ROW_CROSSES} pairs of them",
+    cells.TOO_MANY_FEATURES: f"expected a row of at most {cells.MAX_ROW_FEATURES} features, and "
+    f"{MAX_ROW_CROSSES} pairs of them",
 }
 
 
-class Plan:
+class EncodingPlan:
     """A fitted recipe, prepared for kernels. Several threads may use it at once.
 
     Attributes:
@@ -52,7 +53,7 @@ class Plan:
         *,
         labels: bool = True,
         dtype: str = "float32",
-        names: Names | None = None,
+        names: FeatureNames | None = None,
         numbering: Numbering | None = None,
         groups: bool = False,
     ) -> None:
@@ -63,7 +64,7 @@ class Plan:
         self.recipe = recipe
         self.labels = labels
         self.positive = recipe.positive
-        self.scratch = Scratch()
+        self.scratch = ThreadBuffers()
         self._dtype = np.dtype(dtype)
         self._key = np.dtype(np.uint64 if recipe.exact else np.uint32)
         self._names, self._numbering = names, numbering
@@ -78,7 +79,7 @@ class Plan:
         self._slot_groups = self._groups_of_slots() if groups else None
 
     def _groups_of_slots(self) -> np.ndarray:
-        known = of_columns(self.recipe)
+        known = groups_by_column(self.recipe)
         return np.array([known[self.columns[c].name] for c in self._arrays.slot_columns], np.uint8)
 
     def places(self, names: Sequence[str], file: str) -> np.ndarray:
@@ -94,11 +95,11 @@ class Plan:
             if place < 0 and (column.role != "label" or self.labels):
                 raise BadInput(
                     f"{file}: there is no column {column.name!r} ({column.role}), which the recipe needs; "
-                    f"the columns are {', '.join(names)}." + did_you_mean(column.name, names)
+                    f"the columns are {', '.join(names)}." + suggest(column.name, names)
                 )
         return places
 
-    def looked_up(self, column: int) -> bool:
+    def is_hash_cached(self, column: int) -> bool:
         """Return whether the values of a column can be hashed once per dictionary entry instead of once per row."""
         return int(self._arrays.roles[column]) in (cells.CATEGORY, cells.FLAG, cells.CODE)
 
@@ -107,24 +108,24 @@ class Plan:
         only = np.full(len(self.columns), -1)
         only[column] = 0
         one = np.full(1, -1)
-        slots = Slots.empty(np.empty((1, size), self._key), np.empty((0, 0)), one)
+        slots = FeatureSlots.empty(np.empty((1, size), self._key), np.empty((0, 0)), one)
         arrays = self._arrays._replace(slot_of=only, value_rows=one)
         features.fill(table, arrays, np.empty((0, 0)), np.arange(size), slots)
         return slots.keys[0]
 
-    def parse(self, columns: Columns) -> ParsedBlock:
+    def parse(self, columns: CellColumns) -> ParsedBlock:
         """Return the examples of a block."""
-        return _Block(self, columns).parsed()
+        return _BlockEncoder(self, columns).parsed()
 
-    def nothing(self) -> ParsedBlock:
+    def empty(self) -> ParsedBlock:
         """Return a parsed block without rows."""
-        return self.parse(Columns(0, np.zeros((len(self.columns), 8), np.int64), [], np.zeros(0, np.int64), 0))
+        return self.parse(CellColumns(0, np.zeros((len(self.columns), 8), np.int64), [], np.zeros(0, np.int64), 0))
 
 
-class _Block:
+class _BlockEncoder:
     """Conversion of the columns of one block to examples."""
 
-    def __init__(self, plan: Plan, columns: Columns) -> None:
+    def __init__(self, plan: EncodingPlan, columns: CellColumns) -> None:
         self.plan, self.arrays, self.columns = plan, plan._arrays, columns
         self.lists = np.zeros(len(plan.columns), np.uint8) if columns.lists is None else columns.lists
         self.word_rows = self.arrays.word_rows
@@ -152,19 +153,19 @@ class _Block:
             positions=columns.lines,
             lines=columns.n_lines,
             groups=self.groups,
-            bad=in_short(columns.bad),
+            bad_lines=in_short(columns.bad),
             skipped=columns.skipped,
-            kinds=columns.kinds,
+            error_counts=columns.kinds,
             new_names=self._new_names(),
             texts=self._label_texts(labels) if self.plan._has_classes else {},
-            odd=self._odd_cells() if self.odd[:, 0].any() else {},
+            odd_cells=self._odd_cells() if self.odd[:, 0].any() else {},
             with_ids=columns.with_ids,
         )
         if not fine:
-            self._leave_out_wrong(parsed)
+            self._drop_invalid_rows(parsed)
         return parsed
 
-    def _leave_out_wrong(self, parsed: ParsedBlock) -> None:
+    def _drop_invalid_rows(self, parsed: ParsedBlock) -> None:
         """Drop the labels of bad rows, which have no features, count these rows and describe some of them."""
         wrong = np.flatnonzero(self.wrong)
         parsed.keep_rows(self.rows)
@@ -224,7 +225,7 @@ class _Block:
         n = len(self.rows)
         keys = take("slots", (arrays.width, n), self.plan._key)
         values = take("values", (self.plan._value_rows, n), np.float64)
-        self.slots = Slots.empty(keys, values, self.word_rows)
+        self.slots = FeatureSlots.empty(keys, values, self.word_rows)
         features.fill(table, arrays, self.numbers, self.rows, self.slots)
         several = np.flatnonzero(self.word_rows >= 0)
         if not len(several):
@@ -238,7 +239,7 @@ class _Block:
             words=np.empty(room, self.plan._key),
             word_places=np.empty(room, np.uint32),
         )
-        size = 1 << int(2 * min(longest, cells.MOST_FEATURES + 1)).bit_length()
+        size = 1 << int(2 * min(longest, cells.MAX_ROW_FEATURES + 1)).bit_length()
         seen, stamps = np.empty(size, np.uint64), np.zeros(size, np.int64)
         text_columns.fill_words(table, arrays, self.rows, self.lists, self.slots, seen, stamps, self.wrong)
 
@@ -299,7 +300,7 @@ class _Block:
         rows = self.rows[np.searchsorted(self.indptr, places, side="right") - 1]
         parts = origins.shape[1] // 2
         spans = take("spans", (count, 4 * parts), np.int64)
-        spare = take("spare", parts * cells.SPARE * count, np.uint8)
+        spare = take("spare", parts * cells.CELL_PADDING_BYTES * count, np.uint8)
         new_names.name_places(table, arrays, self.numbers, self.lists, self.slots, rows, origins, spans, spare)
         text = np.empty(int((spans[:, 3::4] - spans[:, 2::4]).sum()), np.uint8)
         new_names.copy_names(spans, text)
@@ -311,13 +312,13 @@ class _Block:
         found: Counter[str] = Counter()
         for code, row, count in zip(codes.tolist(), first.tolist(), often.tolist(), strict=True):
             if code:
-                found[kind_of(self._describe(row).what)] += count
+                found[kind_of(self._describe(row).reason)] += count
         return found
 
     def _describe(self, row: int) -> BadLine:
         column, what = divmod(int(self.wrong[row]), 16)
         columns, line = self.columns, int(self.columns.lines[row])
-        if what == cells.TOO_MANY:
+        if what == cells.TOO_MANY_FEATURES:
             return BadLine(line, 0, _WHAT[what])
         name, text = self.plan.columns[column].name, columns.text(row, column)
         what_was_expected = _WHAT[what].format(name=name, text=text, label=self.plan._label)

@@ -9,7 +9,7 @@ import numpy as np
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.edges import at_most, is_nan
-from bayou.kernels.parse_text import address_of, byte_at, half_at, word_at
+from bayou.kernels.parse_text import address_of, load_uint8, load_uint32, load_uint64
 from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
 
@@ -21,7 +21,7 @@ SLOPE = float(np.sqrt(3.0))
 TILE = 64
 
 
-class Slots(NamedTuple):
+class FeatureSlots(NamedTuple):
     """Features of a block's rows, stored column by column.
 
     In slot s, row i has the feature keys[s, i] with the value values[value_rows[s], i]. If t = word_rows[s] is not -1,
@@ -37,7 +37,7 @@ class Slots(NamedTuple):
     word_places: np.ndarray
 
     @classmethod
-    def empty(cls, keys: np.ndarray, values: np.ndarray, word_rows: np.ndarray) -> Slots:
+    def empty(cls, keys: np.ndarray, values: np.ndarray, word_rows: np.ndarray) -> FeatureSlots:
         """Return slots around the given arrays, with no words so far."""
         ends, places = np.empty((0, 0), np.int64), np.empty(0, np.uint32)
         return cls(keys, values, word_rows, ends, np.empty(0, keys.dtype), places)
@@ -96,16 +96,16 @@ def fill(columns, plan, numbers, rows, slots):
 
 @kernel
 def _look_up(column, rows, exact, missing, slot):
-    codes, lookup, valid = column[cells.CODES], column[cells.LOOKUP], column[cells.VALID]
+    codes, lookup, valid = column[cells.CODES], column[cells.DICTIONARY_HASHES], column[cells.VALID]
     for i in range(rows.size):
-        place = np.int64(half_at(codes + 4 * rows[i]))
-        bit = column[cells.FIRST_BIT] + rows[i]
-        if valid and not (byte_at(valid + (bit >> 3)) >> (bit & 7)) & 1:
+        place = np.int64(load_uint32(codes + 4 * rows[i]))
+        bit = column[cells.VALID_OFFSET] + rows[i]
+        if valid and not (load_uint8(valid + (bit >> 3)) >> (bit & 7)) & 1:
             slot[i] = missing
         elif exact:
-            slot[i] = word_at(lookup + 8 * place)
+            slot[i] = load_uint64(lookup + 8 * place)
         else:
-            slot[i] = half_at(lookup + 4 * place)
+            slot[i] = load_uint32(lookup + 4 * place)
 
 
 @kernel
@@ -122,7 +122,7 @@ def _hash_cells(column, rows, exact, seed, slot):
 @kernel
 def _hash_values(column, rows, exact, role, seed, manner, slot):
     text = cells.column_text(column)
-    spare = empty(cells.SPARE, np.uint8)
+    spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
     for i in range(rows.size):
         at, end = cells.cell_at(text, rows[i])
         start, stop = cells.value_text(role, at, end, address_of(spare), manner)
@@ -132,7 +132,7 @@ def _hash_values(column, rows, exact, role, seed, manner, slot):
 @kernel
 def _hash_whole(column, rows, numbers, exact, seed, slot, value):
     text = cells.column_text(column)
-    spare = empty(cells.SPARE, np.uint8)
+    spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
     for i in range(rows.size):
         at, end = cells.cell_at(text, rows[i])
         start, stop = at, at
@@ -154,7 +154,7 @@ def _scale(numbers, rows, centre, scale, seed, missing, slot, value):
 
 @kernel
 def _hash_numbers(numbers, rows, exact, seed, missing, slot):
-    spare = empty(cells.SPARE, np.uint8)
+    spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
     for i in range(rows.size):
         x = numbers[rows[i]]
         if np.isnan(x):

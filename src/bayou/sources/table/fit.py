@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from bayou.core.checks import did_you_mean
+from bayou.core.checks import suggest
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 from bayou.recipe.crosses import check_column_crosses
-from bayou.recipe.labels import Labels, Tell, decide
+from bayou.recipe.labels import LabelCounts, Tell, choose_task
 from bayou.recipe.recipe import NAMING, Recipe
 from bayou.sources.table.column_roles import columns_for
 from bayou.sources.table.column_summary import ColumnSummary
@@ -48,7 +48,7 @@ def fit(
     if label is None and labels:
         raise BadInput(f"say with {option('label')} which column is to be predicted; the columns are {_listed(names)}.")
     if label is not None and labels:
-        recipe = decide(recipe, Labels(summaries[label].by_text(), f"the label, column {label!r},"), tell)
+        recipe = choose_task(recipe, LabelCounts(summaries[label].by_text(), f"the label, column {label!r},"), tell)
     fitted = replace(recipe, label=label, columns=columns_for(replace(recipe, label=label), summaries, usual or {}))
     check_column_crosses(fitted)
     return fitted
@@ -59,7 +59,7 @@ def _check_known(naming: str, given: Iterable[str], names: Sequence[str]) -> Non
         if name not in names:
             raise BadInput(
                 f"{naming} names the column {name!r}, which is not there; the columns are {_listed(names)}."
-                + did_you_mean(name, names)
+                + suggest(name, names)
             )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from bayou.core.errors import BadInput
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.reading.parsed_block import ParsedBlock
-from bayou.sources.reading.reader import Placed, Reader
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.reading.reader import Reader, ReadTask
+from bayou.sources.table.encoding_plan import EncodingPlan
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -32,7 +32,7 @@ class FittingReader(Reader):
 
     def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
         self._extras, self._labels, self._dtype, self._groups = extras, labels, dtype, False
-        self._plan: Plan | None = None
+        self._plan: EncodingPlan | None = None
 
     def read_as(self, dtype: str, groups: bool) -> None:
         self._dtype, self._groups, self._plan = dtype, groups, None
@@ -48,14 +48,14 @@ class FittingReader(Reader):
         raise NotImplementedError
 
     def parse(self, task: Any) -> ParsedBlock:
-        return self.plan.nothing() if isinstance(task, _Nothing) else self._parse(task)
+        return self.plan.empty() if isinstance(task, _Nothing) else self._parse(task)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> EncodingPlan:
         """Plan of the fitted recipe, created on first use."""
         if self._plan is None:
             extras = self._extras
-            self._plan = Plan(
+            self._plan = EncodingPlan(
                 extras.required_recipe,
                 labels=self._labels,
                 dtype=self._dtype,
@@ -94,7 +94,7 @@ class FittingReader(Reader):
         self._look_at_first(is_enough)
         return samples
 
-    def peek(self) -> Placed:
+    def peek(self) -> ReadTask:
         self.start()
         return super().peek()
 

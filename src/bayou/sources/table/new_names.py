@@ -6,7 +6,7 @@ import numpy as np
 
 from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import address_of, byte_at, half_at
+from bayou.kernels.parse_text import address_of, load_uint8, load_uint32
 from bayou.recipe.numbering import is_new
 from bayou.sources.table import cells
 from bayou.sources.table.dates import DATE_VALUES, part_of
@@ -61,13 +61,13 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             spans[k, to], spans[k, to + 1] = prefixes[c, 0], prefixes[c, 1]
             text = cells.column_text(columns[c])
             if columns[c, cells.CODES]:
-                valid, bit = columns[c, cells.VALID], columns[c, cells.FIRST_BIT] + row
-                if valid and not (byte_at(valid + (bit >> 3)) >> (bit & 7)) & 1:
+                valid, bit = columns[c, cells.VALID], columns[c, cells.VALID_OFFSET] + row
+                if valid and not (load_uint8(valid + (bit >> 3)) >> (bit & 7)) & 1:
                     spans[k, to + 2] = spans[k, to + 3] = 0
                     continue
-                row = np.int64(half_at(columns[c, cells.CODES] + 4 * row))
+                row = np.int64(load_uint32(columns[c, cells.CODES] + 4 * row))
             # Phase 2: names that are made from a number: parts of dates, bins, values.
-            written = address_of(spare) + cells.SPARE * (origins.shape[1] // 2 * k + half)
+            written = address_of(spare) + cells.CELL_PADDING_BYTES * (origins.shape[1] // 2 * k + half)
             if role == cells.DATE:
                 which = s - slot_of[c]
                 part = 0
@@ -97,14 +97,14 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             # Phase 3: names taken from the cell: all of it, or one word.
             at, end = cells.cell_at(text, row)
             if word_rows[s] >= 0:
-                end = columns[c, cells.BASE] + np.int64(word_places[origins[k, 2 * half + 1]])
+                end = columns[c, cells.CELL_TEXT] + np.int64(word_places[origins[k, 2 * half + 1]])
                 begin = at
                 at = end
                 if lists[c]:
-                    while at > begin and byte_at(at - 1) != cells.PART:
+                    while at > begin and load_uint8(at - 1) != cells.PART:
                         at -= 1
                 else:
-                    while at > begin and cells.is_word(byte_at(at - 1)):
+                    while at > begin and cells.is_word(load_uint8(at - 1)):
                         at -= 1
             if role == cells.WHOLE:
                 at, end = cells.whole_text(at, end, written)
@@ -126,6 +126,6 @@ def copy_names(spans, text):
                 continue
             spans[f, 4 * half + 2] = k
             for at in range(start, stop):
-                text[k] = byte_at(at)
+                text[k] = load_uint8(at)
                 k += 1
             spans[f, 4 * half + 3] = k

@@ -14,7 +14,7 @@ import numpy as np
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte
-from bayou.kernels.parse_text import PADDING, address_of, byte_at
+from bayou.kernels.parse_text import PADDING, address_of, load_uint8
 from bayou.recipe.recipe import Recipe
 from bayou.sources.table.cells import is_word
 from bayou.sources.table.text_columns import plain_words
@@ -77,12 +77,12 @@ def _words(base, at, end, begins, ends):
     """Write the offsets at which the words of a text begin and end, and return the number of words."""
     words = 0
     while at < end:
-        while at < end and not is_word(byte_at(base + at)):
+        while at < end and not is_word(load_uint8(base + at)):
             at += 1
         if at == end:
             break
         begins[words] = at
-        while at < end and is_word(byte_at(base + at)):
+        while at < end and is_word(load_uint8(base + at)):
             at += 1
         ends[words] = at
         words += 1
@@ -100,7 +100,7 @@ def _characters(to, size, write, base, begin, end, run):
         behind, count = at, 0
         while count < run and behind <= end:
             behind = begin if behind < begin else behind + 1
-            while begin < behind < end and (byte_at(base + behind) & 0xC0) == 0x80:
+            while begin < behind < end and (load_uint8(base + behind) & 0xC0) == 0x80:
                 behind += 1
             count += 1
         if count < run or behind > end + 1:
@@ -114,7 +114,7 @@ def _characters(to, size, write, base, begin, end, run):
             size = _put_one(to, size, write, _UNDERSCORE)
         size = _put_one(to, size, write, _BLANK)
         at = begin if at < begin else at + 1
-        while begin < at < end and (byte_at(base + at) & 0xC0) == 0x80:
+        while begin < at < end and (load_uint8(base + at) & 0xC0) == 0x80:
             at += 1
 
 
@@ -122,7 +122,7 @@ def _characters(to, size, write, base, begin, end, run):
 def _put(to, size, write, base, begin, end):
     if write:
         for place in range(begin, end):
-            put_byte(to + size + place - begin, byte_at(base + place))
+            put_byte(to + size + place - begin, load_uint8(base + place))
     return size + end - begin
 
 

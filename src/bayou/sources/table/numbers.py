@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at
+from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT, address_of, load_uint8
 from bayou.recipe.hashing import id64
 from bayou.sources.table import cells
 from bayou.sources.table.dates import read_date, seconds_of
@@ -38,10 +38,10 @@ def look(columns, c, n, manner, numbers, keys, looks):
             looks[row] = NOTHING if np.isnan(value) else NUMBER
         else:
             value = _read_date(start, stop)
-            looks[row] = POINT if value == value else TRUTH if cells.as_truth(start, stop) >= 0 else OTHER
+            looks[row] = POINT if value == value else TRUTH if cells.parse_bool(start, stop) >= 0 else OTHER
             blank = True
             for place in range(start, stop):
-                now = byte_at(place) <= cells.BLANK
+                now = load_uint8(place) <= cells.BLANK
                 words += blank and not now
                 blank = now
         numbers[row] = value
@@ -97,7 +97,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
                     same = end - at == positive.size
                     if same:
                         for k in range(positive.size):
-                            same = same and byte_at(at + k) == positive[k]
+                            same = same and load_uint8(at + k) == positive[k]
                     value = 1.0 if same or (fine and value == positive_number) else -1.0
                 elif role == cells.LABEL_CLASS and not fine:  # as in `labels.key_of`
                     value = 2.0**60 + 256.0 * np.float64(id64(at, end - at, np.uint64(0)) >> np.uint64(12))
@@ -105,7 +105,7 @@ def read(columns, roles, plan, numbers, labels, weights, wrong, odd):
                     if not abs(value) <= LARGEST_VALUE:
                         what = cells.TOO_LARGE
                 else:
-                    truth = cells.as_truth(at, end)
+                    truth = cells.parse_bool(at, end)
                     value = float(truth)
                     if truth < 0 or role == cells.LABEL_NUMBER:
                         what = cells.NOT_LABEL

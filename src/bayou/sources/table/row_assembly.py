@@ -8,7 +8,7 @@ from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.recipe.crosses import MAX_ROW_CROSSES, MOST_PARTS
 from bayou.recipe.hashing import cross_keys
-from bayou.sources.table.cells import MOST_FEATURES, TOO_MANY
+from bayou.sources.table.cells import MAX_ROW_FEATURES, TOO_MANY_FEATURES
 
 
 @kernel
@@ -54,8 +54,8 @@ def count(plan, slots, rows, wrong):
             crossed += one
             if crossed > MAX_ROW_CROSSES:
                 break
-        if k > MOST_FEATURES or crossed > MAX_ROW_CROSSES:
-            wrong[rows[i]] = TOO_MANY
+        if k > MAX_ROW_FEATURES or crossed > MAX_ROW_CROSSES:
+            wrong[rows[i]] = TOO_MANY_FEATURES
         left_out += wrong[rows[i]] != 0
         total += k + crossed
     return total, longest, left_out

@@ -9,7 +9,7 @@ import numpy as np
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte
-from bayou.kernels.parse_text import PADDING, address_of, byte_at
+from bayou.kernels.parse_text import PADDING, address_of, load_uint8
 from bayou.sources.table import cells
 
 _WORDS = re.compile(r"\w+")
@@ -53,7 +53,7 @@ def _lower(data, starts, stops, offset, stride, n, odd):
         end = base + np.int64(stops[offset + row * stride])
         every = 0
         for place in range(at, end):
-            byte = byte_at(place)
+            byte = load_uint8(place)
             every |= byte
             if 65 <= byte <= 90:
                 put_byte(place, byte + 32)
@@ -71,7 +71,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
     n_words = 0
     stamp = 0
     last = seen.size - 1
-    spare = empty(cells.SPARE, np.uint8)
+    spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
     manner = address_of(plan.manner)
     for c in range(roles.size):
         s = slot_of[c]
@@ -87,16 +87,16 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
             while at < end or (lists[c] and n_words == first):
                 if lists[c]:
                     start = at
-                    while at < end and byte_at(at) != cells.PART:
+                    while at < end and load_uint8(at) != cells.PART:
                         at += 1
                     start, stop = cells.value_text(roles[c], start, at, address_of(spare), manner)
                 else:
-                    while at < end and not cells.is_word(byte_at(at)):
+                    while at < end and not cells.is_word(load_uint8(at)):
                         at += 1
                     if at == end:
                         break
                     start = at
-                    while at < end and cells.is_word(byte_at(at)):
+                    while at < end and cells.is_word(load_uint8(at)):
                         at += 1
                     stop = at
                 place = at
@@ -110,10 +110,10 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
                 stamps[k] = stamp
                 seen[k] = key
                 words[n_words] = key
-                word_places[n_words] = place - columns[c, cells.BASE]
+                word_places[n_words] = place - columns[c, cells.CELL_TEXT]
                 n_words += 1
-                if n_words - first > cells.MOST_FEATURES:
-                    wrong[rows[i]] = 16 * c + cells.TOO_MANY
+                if n_words - first > cells.MAX_ROW_FEATURES:
+                    wrong[rows[i]] = 16 * c + cells.TOO_MANY_FEATURES
                     n_words = first
                     break
             word_ends[t, i + 1] = n_words

@@ -16,7 +16,7 @@ import numpy as np
 from bayou.kernels.parse_text import PADDING
 from bayou.recipe.recipe import Recipe
 from bayou.sources.table.cells import PART
-from bayou.sources.table.column_summary import ColumnSummary, Looked
+from bayou.sources.table.column_summary import ColumnScanner, ColumnSummary
 
 _PART = bytes([PART])
 # Integers up to here are exact in float64.
@@ -90,7 +90,7 @@ def summary_of(column: Sequence[Any], recipe: Recipe) -> ColumnSummary:
             for text, value in zip(texts, column, strict=True)
         ]
     typed = np.fromiter((not isinstance(value, int | float) for value in column), np.bool_, len(column))
-    looked = Looked(recipe)
+    looked = ColumnScanner(recipe)
     data, starts, stops = places_of(texts)
     looked.add(one_column(data, starts, stops), len(texts), typed)
     return replace(looked.summary(lambda row: _shown(column[row])), lists=several)

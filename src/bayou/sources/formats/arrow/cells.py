@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
-from bayou.kernels.format_numbers import LONGEST_NUMBER, WASTE, put_byte, put_whole
+from bayou.kernels.format_numbers import MAX_NUMBER_BYTES, WRITE_PADDING_BYTES, put_byte, put_whole
 from bayou.kernels.parse_text import PADDING, address_of
 from bayou.sources.table.cell_columns import check_names
 from bayou.sources.table.typed_values import EXACT, places_of, text_of
@@ -132,7 +132,7 @@ def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarr
     sizes = numbers.astype(np.uint64)
     sizes[minus] = np.uint64(0) - sizes[minus]
     starts, stops = np.empty(len(numbers), np.uint32), np.empty(len(numbers), np.uint32)
-    data = np.empty(len(numbers) * (2 * LONGEST_NUMBER) + WASTE + PADDING, np.uint8)
+    data = np.empty(len(numbers) * (2 * MAX_NUMBER_BYTES) + WRITE_PADDING_BYTES + PADDING, np.uint8)
     _write_digits(sizes, minus, empty, data, starts, stops)
     return data, starts, stops
 

@@ -26,7 +26,7 @@ def is_table(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
-class Chunks:
+class TableChunks:
     """The parts of a table, and columns of them that are kept for the caller.
 
     Attributes:
@@ -80,13 +80,13 @@ class Chunks:
 
 
 def parts_or_paths(data: Any) -> Any:
-    """Return an iterable of tables as `Chunks`; anything else, which must name files, as it is."""
+    """Return an iterable of tables as `TableChunks`; anything else, which must name files, as it is."""
     if hasattr(data, "tocsr"):
         raise BadInput("the data are a sparse matrix, which has no labels; learn from it by Batch.from_csr(X, y).")
-    if isinstance(data, Chunks) or not isinstance(data, Iterable):
+    if isinstance(data, TableChunks) or not isinstance(data, Iterable):
         return data
     if isinstance(data, Sequence):
-        return Chunks(data) if len(data) and is_table(data[0]) else data
+        return TableChunks(data) if len(data) and is_table(data[0]) else data
     try:
         parts = iter(data)
     except TypeError:  # an array without dimensions claims to be iterable
@@ -95,7 +95,7 @@ def parts_or_paths(data: Any) -> Any:
     if first is None:
         raise BadInput("no data: the iterable gives no tables.")
     if is_table(first):
-        return Chunks(itertools.chain([first], parts) if parts is data else data)
+        return TableChunks(itertools.chain([first], parts) if parts is data else data)
     if isinstance(first, str | os.PathLike):
         return [first, *parts]
     raise BadInput(f"the data give a {type(first).__name__}; give paths, a table, or an iterable of tables.")
@@ -115,11 +115,11 @@ def _columns(batch: pa.RecordBatch, keep: list[str]) -> pa.Table:
 
     for name in keep:
         if name not in batch.schema.names:
-            from bayou.core.checks import did_you_mean
+            from bayou.core.checks import suggest
 
             there = ", ".join(batch.schema.names)
             raise BadInput(
                 f"keep names the column {name!r}, which is not there; the columns are {there}."
-                f"{did_you_mean(name, batch.schema.names)}"
+                f"{suggest(name, batch.schema.names)}"
             )
     return pa.Table.from_batches([batch.select(keep)])

@@ -13,10 +13,10 @@ from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import is_text, names_of
 from bayou.sources.formats.arrow.reader import MOST_ROWS, RowRange, fit_arrow, row_ranges
 from bayou.sources.formats.arrow.table import ArrowTable
-from bayou.sources.reading.blocks import Files
+from bayou.sources.reading.blocks import BlockReader
 from bayou.sources.reading.open_files import STANDARD_INPUT
 from bayou.sources.reading.parsed_block import ParsedBlock
-from bayou.sources.row_group_slices import ParquetParts, Part
+from bayou.sources.row_group_slices import RowGroupSlice, RowGroupSlices
 from bayou.sources.table.cell_columns import check_names
 from bayou.sources.table.fitting_reader import FittingReader
 
@@ -61,14 +61,14 @@ class ParquetReader(FittingReader):
     """Reader of the rows of Parquet files, or of parts of them, for a `Source`."""
 
     def __init__(
-        self, files: Files | ParquetParts, extras: Extras, *, labels: bool = True, dtype: str = "float32"
+        self, files: BlockReader | RowGroupSlices, extras: Extras, *, labels: bool = True, dtype: str = "float32"
     ) -> None:
         super().__init__(extras, labels, dtype)
-        self._parts = files if isinstance(files, ParquetParts) else None
-        self._names = files.files if isinstance(files, ParquetParts) else files.names
+        self._parts = files if isinstance(files, RowGroupSlices) else None
+        self._names = files.files if isinstance(files, RowGroupSlices) else files.names
         if STANDARD_INPUT in self._names:
             raise BadInput("a Parquet file cannot be read from standard input; name the file.")
-        if isinstance(files, Files):
+        if isinstance(files, BlockReader):
             self.bytes_total = files.bytes_total
         self._tables: dict[str, ArrowTable] = {}
         self._done = self._bytes_a_row = 0.0  # bytes on disk
@@ -132,7 +132,7 @@ class ParquetReader(FittingReader):
         return batches if rows else []
 
     def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
-        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.tell)
+        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)
 
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._tables[task.file]
@@ -155,7 +155,7 @@ class _Opened:
                 **{"batch_size": self.batch_rows, "columns": self.columns, "use_threads": True, **which}
             )
 
-    def rows_of(self, group: int, parts: list[Part]) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, group: int, parts: list[RowGroupSlice]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a row group that are in `parts`; decoding stops after the last of them."""
         with readable(self.name):
             rows = self.file.metadata.row_group(group).num_rows

@@ -27,7 +27,7 @@ from bayou.sources.formats.arrow.cells import (
 from bayou.sources.formats.arrow.table import ArrowTable, BatchCells
 from bayou.sources.reading.parsed_block import ParsedBlock
 from bayou.sources.table.cell_columns import check_width
-from bayou.sources.table.column_summary import ColumnSummary, Looked
+from bayou.sources.table.column_summary import ColumnScanner, ColumnSummary
 from bayou.sources.table.fit import fit
 from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.numbers import POINT
@@ -88,7 +88,7 @@ def stream_of(table: Any) -> Iterable[pa.RecordBatch]:
 
 
 class ArrowReader(FittingReader):
-    """Reader of the rows of an object with `__arrow_c_stream__`, or of `Chunks`, for a `Source`."""
+    """Reader of the rows of an object with `__arrow_c_stream__`, or of `TableChunks`, for a `Source`."""
 
     def __init__(self, data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)
@@ -132,7 +132,7 @@ class ArrowReader(FittingReader):
         return rows, rows.num_rows
 
     def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
-        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.tell)
+        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)
 
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._table
@@ -186,7 +186,7 @@ def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
 
     if is_a.is_dictionary(array.type):
         array = array.dictionary_decode()
-    kind, looked = array.type, Looked(recipe)
+    kind, looked = array.type, ColumnScanner(recipe)
     if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
         looked.add_numbers(as_numbers(array.cast("float64") if is_a.is_decimal(kind) else array))
     elif is_point(kind):

@@ -21,8 +21,8 @@ from bayou.sources.formats.arrow.cells import (
 )
 from bayou.sources.reading.parsed_block import ParsedBlock
 from bayou.sources.table import cells
-from bayou.sources.table.cell_columns import Columns
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.cell_columns import CellColumns
+from bayou.sources.table.encoding_plan import EncodingPlan
 from bayou.sources.table.ngrams import text_of_words
 from bayou.sources.table.typed_values import column_as_cells, places_of
 
@@ -35,7 +35,7 @@ _NUMBERS = ("bins", "whole", "numeric", "values")
 class ArrowTable:
     """Converter of record batches with one schema to examples; several threads may use it at once."""
 
-    def __init__(self, plan: Plan, names: Sequence[str], file: str = "the table") -> None:
+    def __init__(self, plan: EncodingPlan, names: Sequence[str], file: str = "the table") -> None:
         self._plan = plan
         self._where = plan.places(names, file)
         # by column, the last dictionary and its cells
@@ -64,7 +64,7 @@ class ArrowTable:
 
         role = self._plan.columns[c].role
         if is_a.is_dictionary(array.type):
-            if self._plan.looked_up(c) and is_text(array.type.value_type):
+            if self._plan.is_hash_cached(c) and is_text(array.type.value_type):
                 columns.add_codes(c, array.indices.cast(pa.int32()), self._values(c, array.dictionary))
                 return
             array = array.dictionary_decode()
@@ -118,7 +118,7 @@ class _DictionaryCells:
 class BatchCells:
     """The cells of a record batch, which gives the columns of any range of its rows."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: EncodingPlan) -> None:
         width = len(plan.columns)
         self._recipe, self._texts = plan.recipe, [column.role == "text" for column in plan.columns]
         self._table = np.zeros((width, 8), np.int64)
@@ -146,16 +146,16 @@ class BatchCells:
         )
         self._alive += [codes, values]
 
-    def rows(self, start: int, stop: int) -> Columns:
+    def rows(self, start: int, stop: int) -> CellColumns:
         """Return the columns of rows [start, stop)."""
         table = self._table.copy()
         coded = table[:, cells.CODES] != 0
         table[coded, cells.CODES] += 4 * start
-        table[coded, cells.FIRST_BIT] += start
+        table[coded, cells.VALID_OFFSET] += start
         plain = ~coded & (table[:, cells.STARTS] != 0)
         table[plain, cells.STARTS] += 4 * start
         table[plain, cells.STOPS] += 4 * start
-        return Columns(
+        return CellColumns(
             rows=stop - start,
             table=table,
             alive=self._alive,

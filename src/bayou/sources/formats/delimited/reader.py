@@ -24,19 +24,19 @@ from bayou.sources.formats.delimited.split import (
     MANY,
     NO_QUOTE,
     QUOTED_BYTES,
-    Cells,
-    Layout,
-    cut,
+    DelimitedLayout,
+    SplitCells,
     layout_of,
     split,
+    whole_rows_size,
 )
-from bayou.sources.reading.blocks import Block, Files, whole_lines
-from bayou.sources.reading.buffers import Scratch
+from bayou.sources.reading.blocks import BlockReader, TextBlock, whole_lines
+from bayou.sources.reading.buffers import ThreadBuffers
 from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, first_of_each, kind_of
 from bayou.sources.table import cells
-from bayou.sources.table.cell_columns import Columns
-from bayou.sources.table.column_summary import ColumnSummary, Looked
-from bayou.sources.table.encoding_plan import Plan
+from bayou.sources.table.cell_columns import CellColumns
+from bayou.sources.table.column_summary import ColumnScanner, ColumnSummary
+from bayou.sources.table.encoding_plan import EncodingPlan
 from bayou.sources.table.fit import fit
 from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.ngrams import text_of_words
@@ -56,24 +56,24 @@ _WHAT = {
 CRITEO_ROLES = {name: "bins" if name[0] == "I" else "category" for name in CRITEO[1:]}
 
 
-class TableParser:
+class DelimitedParser:
     """Parser of blocks of delimited text with one layout."""
 
-    def __init__(self, plan: Plan, layout: Layout, file: str = "the table") -> None:
+    def __init__(self, plan: EncodingPlan, layout: DelimitedLayout, file: str = "the table") -> None:
         self._plan, self.layout = plan, layout
         self._where = plan.places(layout.names, file)
         self._texts = [c for c, column in enumerate(plan.columns) if column.role == "text"]
 
-    def parse(self, block: Block) -> ParsedBlock:
+    def parse(self, block: TextBlock) -> ParsedBlock:
         """Return the examples of a block; the first block of a file includes the header."""
         return self._plan.parse(self._columns(split_block(block, self.layout, self._plan.scratch)))
 
-    def _columns(self, found: Cells) -> Columns:
+    def _columns(self, found: SplitCells) -> CellColumns:
         data = found.data
         for c in self._texts:
             cells_of = found.starts, found.stops, self._where[c], found.width, found.rows
             data = text_of_words(data, *cells_of, self._plan.recipe)
-        return Columns(
+        return CellColumns(
             rows=found.rows,
             table=_table(found, data, self._where),
             alive=[data, found],
@@ -89,18 +89,18 @@ class TableParser:
         )
 
 
-def _table(found: Cells, data: np.ndarray, where: np.ndarray) -> np.ndarray:
+def _table(found: SplitCells, data: np.ndarray, where: np.ndarray) -> np.ndarray:
     """Return columns of cells in the form that kernels read (`cells`)."""
     table = np.zeros((len(where), 8), np.int64)
     there = where >= 0
-    table[there, cells.BASE] = data.ctypes.data
+    table[there, cells.CELL_TEXT] = data.ctypes.data
     table[there, cells.STARTS] = found.starts.ctypes.data + 4 * where[there]
     table[there, cells.STOPS] = found.stops.ctypes.data + 4 * where[there]
     table[there, cells.STRIDE] = found.width
     return table
 
 
-def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) -> Cells:
+def split_block(block: TextBlock, layout: DelimitedLayout, scratch: ThreadBuffers | None = None) -> SplitCells:
     """Return the cells of a block's rows, without the header if it has one."""
     start, lines = (layout.size, layout.lines) if block.first else (0, 0)
     found = split(block.data, start, block.size, layout.delimiter, layout.width, scratch)
@@ -116,7 +116,7 @@ def split_block(block: Block, layout: Layout, scratch: Scratch | None = None) ->
 
 def fit_text(
     recipe: Recipe,
-    found: Sequence[tuple[Cells, Layout]],
+    found: Sequence[tuple[SplitCells, DelimitedLayout]],
     *,
     labels: bool = True,
     tell: Tell | None = None,
@@ -129,10 +129,10 @@ def fit_text(
     return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels, tell=tell)
 
 
-def _summary(recipe: Recipe, name: str, found: Iterable[tuple[Cells, Mapping[str, int]]]) -> ColumnSummary:
+def _summary(recipe: Recipe, name: str, found: Iterable[tuple[SplitCells, Mapping[str, int]]]) -> ColumnSummary:
     """Return the summary of a column's first rows; each part of the data comes with the positions of its columns."""
-    left, looked = FIT_ROWS, Looked(recipe)
-    parts: list[tuple[int, Cells, int]] = []  # number of rows, their cells, position of the column
+    left, looked = FIT_ROWS, ColumnScanner(recipe)
+    parts: list[tuple[int, SplitCells, int]] = []  # number of rows, their cells, position of the column
 
     for part, places in found:
         if name in places:
@@ -159,15 +159,15 @@ class _LaidOutBlock(NamedTuple):
 
     file: str
     first: bool
-    block: Block
-    layout: Layout
+    block: TextBlock
+    layout: DelimitedLayout
 
 
 class DelimitedReader(FittingReader):
     """Reader of the rows of delimited files, for a `Source`."""
 
     def __init__(
-        self, files: Files, extras: Extras, *, format: str = "csv", labels: bool = True, dtype: str = "float32"
+        self, files: BlockReader, extras: Extras, *, format: str = "csv", labels: bool = True, dtype: str = "float32"
     ) -> None:
         super().__init__(extras, labels, dtype)
         self._format = format
@@ -175,8 +175,8 @@ class DelimitedReader(FittingReader):
         # Each file has its own layout, and is cut into rows by it.
         others = files.names[1:]
         files.names = files.names[:1]
-        self._files = [files, *(Files([name]) for name in others)]
-        self._tables: dict[Layout, TableParser] = {}
+        self._files = [files, *(BlockReader([name]) for name in others)]
+        self._tables: dict[DelimitedLayout, DelimitedParser] = {}
 
     def _pass(self) -> Iterator[_LaidOutBlock]:
         for files in self._files:
@@ -190,7 +190,7 @@ class DelimitedReader(FittingReader):
                 layout = cutter.layout or layout_of(block, self._format)
                 yield _LaidOutBlock(block.file, block.first, block, layout)
 
-    def _sample(self, task: _LaidOutBlock) -> tuple[tuple[Cells, Layout], int]:
+    def _sample(self, task: _LaidOutBlock) -> tuple[tuple[SplitCells, DelimitedLayout], int]:
         found = split_block(task.block, task.layout)
         if len(found.bad) and not found.rows:
             line, byte, what, count = found.bad[0]
@@ -200,15 +200,15 @@ class DelimitedReader(FittingReader):
             )
         return (found, task.layout), found.rows
 
-    def _fitted(self, samples: list[tuple[Cells, Layout]]) -> Recipe:
-        return fit_text(self._extras.required_recipe, samples, labels=self._labels, tell=self.tell)
+    def _fitted(self, samples: list[tuple[SplitCells, DelimitedLayout]]) -> Recipe:
+        return fit_text(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)
 
     def _parse(self, task: _LaidOutBlock) -> ParsedBlock:
         if task.block.trouble is not None:
             return ParsedBlock.unreadable(task.block)
         table = self._tables.get(task.layout)
         if table is None:
-            table = self._tables[task.layout] = TableParser(self.plan, task.layout, task.file)
+            table = self._tables[task.layout] = DelimitedParser(self.plan, task.layout, task.file)
         return table.parse(task.block)
 
 
@@ -217,14 +217,14 @@ class _RowCutter:
 
     def __init__(self, file: str, format: str) -> None:
         self._file, self._format = file, format
-        self.layout: Layout | None = None
+        self.layout: DelimitedLayout | None = None
 
     def __call__(self, data: np.ndarray, size: int) -> int:
         if self.layout is None:
             if not whole_lines(data, size):
                 return 0
-            self.layout = layout_of(Block(data, size, self._file), self._format)
-        return cut(data, size, self.layout.delimiter, self.layout.width)
+            self.layout = layout_of(TextBlock(data, size, self._file), self._format)
+        return whole_rows_size(data, size, self.layout.delimiter, self.layout.width)
 
 
 class DelimitedBatches:
@@ -238,7 +238,7 @@ class DelimitedBatches:
         from pyarrow import csv
 
         for name in self._names:
-            layout = layout_of(Files([name]).first_lines(), self._format)
+            layout = layout_of(BlockReader([name]).first_lines(), self._format)
             try:
                 with pa.input_stream(name) as file:
                     yield from csv.open_csv(

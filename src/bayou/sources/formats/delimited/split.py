@@ -21,10 +21,10 @@ import numpy as np
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte
-from bayou.kernels.parse_text import PADDING, address_of, byte_at, trailing_zeros, where_byte, word_at
+from bayou.kernels.parse_text import PADDING, address_of, load_uint8, load_uint64, match_byte_mask, trailing_zeros
 from bayou.kernels.text_stops import where_in_64
-from bayou.sources.reading.blocks import Block, whole_lines
-from bayou.sources.reading.buffers import Scratch
+from bayou.sources.reading.blocks import TextBlock, whole_lines
+from bayou.sources.reading.buffers import ThreadBuffers
 from bayou.sources.table.cell_columns import check_names, check_width
 
 # Maximum length of a quoted cell; beyond it, the quote counts as a stray one.
@@ -41,7 +41,7 @@ CRITEO = ("label", *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1,
 
 
 @dataclass(frozen=True)
-class Cells:
+class SplitCells:
     """Cells of a block's rows: cell j of row r is data[starts[r * width + j] : stops[r * width + j]]."""
 
     data: np.ndarray  # uint8, with padding; a copy if there are quotes, as doubled ones are replaced
@@ -64,7 +64,7 @@ class Cells:
         return self.data[start : min(stop, start + most)].tobytes().decode("utf-8", "replace").strip(" \t")
 
 
-class Layout(NamedTuple):
+class DelimitedLayout(NamedTuple):
     """Layout of a file: its delimiter, columns and header."""
 
     delimiter: int
@@ -77,10 +77,10 @@ class Layout(NamedTuple):
         return len(self.names)
 
 
-def layout_of(block: Block, format: str) -> Layout:
+def layout_of(block: TextBlock, format: str) -> DelimitedLayout:
     """Return the layout of a file, given its first block. Criteo files have no header, and fixed column names."""
     if format == "criteo":
-        return Layout(_DELIMITERS["criteo"][0], CRITEO)
+        return DelimitedLayout(_DELIMITERS["criteo"][0], CRITEO)
     text = block.data[: block.size].tobytes()
     start = len(text) - len(text.lstrip(b"\r\n"))
     line = text[start : text.find(b"\n", start) + 1]
@@ -95,7 +95,7 @@ def layout_of(block: Block, format: str) -> Layout:
     if all(_is_number(cell) for cell in cells):
         shown = line[:60].decode("utf-8", "replace").strip()
         raise BadInput(f"{block.file}: the first line must name the columns, but it holds numbers: {shown}. Add one.")
-    return Layout(delimiter, names, end, text.count(b"\n", 0, end))
+    return DelimitedLayout(delimiter, names, end, text.count(b"\n", 0, end))
 
 
 def _outside_quotes(line: bytes) -> bytes:
@@ -122,7 +122,7 @@ def _is_number(text: bytes) -> bool:
     return True
 
 
-def cut(data: np.ndarray, size: int, delimiter: int, width: int) -> int:
+def whole_rows_size(data: np.ndarray, size: int, delimiter: int, width: int) -> int:
     """Return how many bytes at the beginning of data[:size] are whole rows.
 
     Splitting these and then the rest gives the same cells as splitting all.
@@ -133,12 +133,14 @@ def cut(data: np.ndarray, size: int, delimiter: int, width: int) -> int:
     return _cut_quoted(data, size, delimiter, width, cells[0], cells[1])
 
 
-def split(data: np.ndarray, start: int, size: int, delimiter: int, width: int, scratch: Scratch | None = None) -> Cells:
+def split(
+    data: np.ndarray, start: int, size: int, delimiter: int, width: int, scratch: ThreadBuffers | None = None
+) -> SplitCells:
     """Return the cells of data[start:size], which ends in a newline, in rows of `width`.
 
     With scratch, the offsets of the cells are valid until the next block is split.
     """
-    scratch = scratch or Scratch()
+    scratch = scratch or ThreadBuffers()
     # Each cell ends in a delimiter or newline, and rows are not empty.
     room = size - start + width + 2
     starts, stops = (scratch.take(name, room, np.uint32) for name in ("starts", "stops"))
@@ -151,7 +153,9 @@ def split(data: np.ndarray, start: int, size: int, delimiter: int, width: int, s
     kernel = _split_quoted if quoted else _split_plain
     n, n_lines, skipped = kernel(data, start, size, delimiter, width, starts, stops, begins, lines, bad)
     n_cells = n * width
-    return Cells(data, starts[:n_cells], stops[:n_cells], width, begins[:n], lines[:n], n_lines, bad[:skipped], skipped)
+    return SplitCells(
+        data, starts[:n_cells], stops[:n_cells], width, begins[:n], lines[:n], n_lines, bad[:skipped], skipped
+    )
 
 
 @kernel
@@ -163,7 +167,7 @@ def _any_quote(data, start, size):
             return True
         at += 64
     while at < end:
-        if byte_at(at) == _QUOTE:
+        if load_uint8(at) == _QUOTE:
             return True
         at += 1
     return False
@@ -191,7 +195,7 @@ def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lin
             if not mark & newlines:
                 continue
             stop = at
-            if stop > starts[k - 1] and byte_at(base + stop - 1) == _RETURN:
+            if stop > starts[k - 1] and load_uint8(base + stop - 1) == _RETURN:
                 stop -= 1
                 stops[k - 1] = stop
             begin = np.int64(starts[first])
@@ -244,7 +248,7 @@ def _split_quoted(data, start, size, delimiter, width, starts, stops, begins, li
             line += 1
         for c in range(k, k + width):
             if stops[c] & _DOUBLED:
-                stops[c] = _undouble(base + starts[c], base + np.int64(stops[c] & _PLACE)) - base
+                stops[c] = _unescape_quotes(base + starts[c], base + np.int64(stops[c] & _PLACE)) - base
         k += width
     return row, line, skipped
 
@@ -278,7 +282,7 @@ def _row(data, at, end, delimiter, width, starts, stops, k):
     found = 0
     while found < width:
         start = at
-        if at < last and byte_at(at) == _QUOTE:
+        if at < last and load_uint8(at) == _QUOTE:
             at += 1
             start = at
             doubled = np.uint32(0)
@@ -287,30 +291,30 @@ def _row(data, at, end, delimiter, width, starts, stops, k):
                 at = _find(at, limit, _QUOTE, _QUOTE)
                 if at >= limit:
                     return found, start - 1 - base, NO_QUOTE if start + QUOTED_BYTES + 2 <= last else _OPEN
-                if byte_at(at + 1) != _QUOTE:
+                if load_uint8(at + 1) != _QUOTE:
                     break
                 doubled = _DOUBLED
                 at += 2
             stops[k + found] = np.uint32(at - base) | doubled
             at += 1
-            if byte_at(at) == _RETURN and byte_at(at + 1) == _NEWLINE and at + 1 < last:
+            if load_uint8(at) == _RETURN and load_uint8(at + 1) == _NEWLINE and at + 1 < last:
                 at += 1
-            if at >= last or (byte_at(at) == _RETURN and at + 1 >= last):
+            if at >= last or (load_uint8(at) == _RETURN and at + 1 >= last):
                 return found, at - base, _OPEN
-            if byte_at(at) != delimiter and byte_at(at) != _NEWLINE:
+            if load_uint8(at) != delimiter and load_uint8(at) != _NEWLINE:
                 return found, at - base, AFTER_QUOTE
         else:
             at = _find(at, last, delimiter, _NEWLINE)
             if at >= last:
                 return found, at - base, _OPEN
             stop = at
-            if byte_at(at) == _NEWLINE and stop > start and byte_at(stop - 1) == _RETURN:
+            if load_uint8(at) == _NEWLINE and stop > start and load_uint8(stop - 1) == _RETURN:
                 stop -= 1
             stops[k + found] = stop - base
         starts[k + found] = start - base
         found += 1
         at += 1
-        if byte_at(at - 1) == _NEWLINE:
+        if load_uint8(at - 1) == _NEWLINE:
             return found, at - base, 0 if found == width else FEW
     return found + 1, at - base, MANY
 
@@ -322,8 +326,8 @@ def _row(data, at, end, delimiter, width, starts, stops, k):
 def _find(at, end, one, other):
     """Return the address of the first occurrence of either byte from `at` on, or an address >= end."""
     while at < end:
-        word = word_at(at)
-        found = where_byte(word, one) | where_byte(word, other)
+        word = load_uint64(at)
+        found = match_byte_mask(word, one) | match_byte_mask(word, other)
         if found:
             return at + (trailing_zeros(found) >> 3)
         at += 8
@@ -332,7 +336,7 @@ def _find(at, end, one, other):
 
 @kernel(forceinline=True)
 def _is_empty_line(at):
-    return byte_at(at) == _NEWLINE or (byte_at(at) == _RETURN and byte_at(at + 1) == _NEWLINE)
+    return load_uint8(at) == _NEWLINE or (load_uint8(at) == _RETURN and load_uint8(at + 1) == _NEWLINE)
 
 
 @kernel(forceinline=True)
@@ -342,12 +346,12 @@ def _next_line(base, at):
 
 
 @kernel
-def _undouble(start, stop):
+def _unescape_quotes(start, stop):
     """Replace doubled quotes in a cell by single ones, in place, and return its new end."""
     to = start
     at = start
     while at < stop:
-        byte = byte_at(at)
+        byte = load_uint8(at)
         put_byte(to, byte)
         to += 1
         at += 2 if byte == _QUOTE else 1

@@ -24,17 +24,17 @@ from bayou.sources.formats.vw.higher_crosses import (
     put_terms,
     put_triples,
 )
-from bayou.sources.formats.vw.pairs import MOST_SPACES, TOO_LARGE, TOO_MANY, count_pairs, put_pairs
+from bayou.sources.formats.vw.pairs import MAX_NAMESPACES, TOO_LARGE, TOO_MANY, append_pairs, count_pairs
 from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, kind_of
 
 WHAT = {
-    TOO_MANY: f"expected at most {MAX_ROW_CROSSES} pairs, of at most {MOST_SPACES} namespaces ({MOST_TRIPLED} for "
+    TOO_MANY: f"expected at most {MAX_ROW_CROSSES} pairs, of at most {MAX_NAMESPACES} namespaces ({MOST_TRIPLED} for "
     "crosses of three), from crosses",
     TOO_LARGE: f"expected crosses of features whose product is at most {LARGEST_VALUE:g} in size",
 }
 
 
-class Crossing:
+class VWCrosser:
     """The crosses of a recipe. `key_of` returns the key of a namespace by name; `mask` selects the bits of hashes."""
 
     def __init__(self, recipe: Recipe, key_of: Callable[[str], int], mask: np.uint64) -> None:
@@ -79,7 +79,7 @@ class Crossing:
         kept = wrong == 0
         if fine < n:
             more = [BadLine(int(parsed.positions[row]), 0, WHAT[wrong[row]]) for row in np.flatnonzero(wrong)]
-            parsed.note(more, Counter(kind_of(line.what) for line in more))
+            parsed.note(more, Counter(kind_of(line.reason) for line in more))
             parsed.keep_rows(kept)
         return origins, kept
 
@@ -99,7 +99,7 @@ class Crossing:
 @kernel
 def _count(indptr, keys, letters, pairs, triples, terms, longest, counts):
     """Write an upper bound on the number of crosses of each row to `counts`; -1 if that is too many."""
-    runs = empty((MOST_SPACES, 2), np.int64)
+    runs = empty((MAX_NAMESPACES, 2), np.int64)
     order = empty(longest, np.int64)
     room = empty(MOST_TRIPLED, np.uint64), empty(longest, np.int64), empty(LETTERS + 1, np.int64), order
     term = empty(MOST_PARTS, np.int64)
@@ -115,7 +115,7 @@ def _count(indptr, keys, letters, pairs, triples, terms, longest, counts):
 @kernel
 def _fill(rows, keys, letters, pairs, triples, terms, mask, longest, counts, new_indptr, new, wrong):
     """Write the rows with their crosses, and return the numbers of rows and nonzeros."""
-    runs, ways = empty((MOST_SPACES, 2), np.int64), empty(MOST_SPACES, np.int64)
+    runs, ways = empty((MAX_NAMESPACES, 2), np.int64), empty(MAX_NAMESPACES, np.int64)
     order = empty(longest, np.int64)
     room = empty(MOST_TRIPLED, np.uint64), empty(longest, np.int64), empty(LETTERS + 1, np.int64), order
     term = empty(MOST_PARTS, np.int64)
@@ -135,7 +135,7 @@ def _fill(rows, keys, letters, pairs, triples, terms, mask, longest, counts, new
             origins[n, 0] = k
             n += 1
         if counts[row] and pairs.shape[0]:
-            n, bad = put_pairs(rows, keys, pairs, mask, row, runs, ways, n, new)
+            n, bad = append_pairs(rows, keys, pairs, mask, row, runs, ways, n, new)
             wrong[row] = max(wrong[row], bad)
         if counts[row] and triples.shape[0]:
             n, bad = put_triples(rows, keys, triples, mask, row, room, term, n, new, made)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_half, put_value, put_word
-from bayou.kernels.parse_text import LARGEST_VALUE, byte_at, half_at, short_decimal, short_number, word_at
+from bayou.kernels.parse_text import LARGEST_VALUE, load_uint8, load_uint32, load_uint64, short_decimal, short_number
 from bayou.kernels.text_indicators import read_indicators
 from bayou.kernels.text_lanes import NAMES, are_names, fill_halves, fill_words
 from bayou.kernels.text_stops import BLANK, COLON, NEWLINE
@@ -22,8 +22,8 @@ _RETURN, _MINUS = 13, 45
 
 @kernel
 def line_ends(at):
-    byte = byte_at(at)
-    return byte == NEWLINE or (byte == _RETURN and byte_at(at + 1) == NEWLINE)
+    byte = load_uint8(at)
+    return byte == NEWLINE or (byte == _RETURN and load_uint8(at + 1) == NEWLINE)
 
 
 @kernel(forceinline=True)
@@ -42,11 +42,11 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
     s, k = np.int64(s), np.int64(k)
     ones, largest = scale == 1.0, abs(put_value(values + size * k, wide, scale))
     ascending = True
-    at = np.int64(half_at(stops + 4 * s)) + 1
+    at = np.int64(load_uint32(stops + 4 * s)) + 1
     byte = BLANK
     while byte == BLANK:
         # Phase 1: the name.
-        name, end = at, np.int64(half_at(stops + 4 * s + 4))
+        name, end = at, np.int64(load_uint32(stops + 4 * s + 4))
         place = name | (end << 32)
         whole = 0
         if last >= 0:
@@ -58,7 +58,7 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
             break
         # Phase 2: the value. Branches can be predicted; branchless code would have to wait for the bytes after the
         # name.
-        behind = half_at(base + end)
+        behind = load_uint32(base + end)
         byte = np.int64(behind & _ONE_BYTE)
         kept = 1
         if behind & _THREE_BYTES == _INDICATOR:
@@ -67,11 +67,11 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
             s += 2
             at = end + 3
         elif byte == COLON:
-            text, end = end + 1, np.int64(half_at(stops + 4 * s + 8))
-            minus = byte_at(base + text) == _MINUS
+            text, end = end + 1, np.int64(load_uint32(stops + 4 * s + 8))
+            minus = load_uint8(base + text) == _MINUS
             value, fine = short_decimal(base + text + minus, end - text - minus)
             value = (-value if minus else value) * scale
-            byte = byte_at(base + end)
+            byte = load_uint8(base + end)
             if not fine or not abs(value) <= LARGEST_VALUE or not (byte == BLANK or line_ends(base + end)):
                 break
             value = put_value(values + size * k, wide, value)
@@ -104,7 +104,7 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
 @kernel(forceinline=True)
 def _byte_of(base, stops, s):
     """Return the byte at a stop."""
-    return byte_at(base + np.int64(half_at(stops + 4 * np.int64(s))))
+    return load_uint8(base + np.int64(load_uint32(stops + 4 * np.int64(s))))
 
 
 @kernel(forceinline=True)
@@ -113,9 +113,9 @@ def _fill(values, wide, start, count, value):
     size = abs(put_value(values + (8 if wide else 4) * start, wide, value))
     for i in range(start, start + count, NAMES):
         if wide:
-            fill_words(values + 8 * i, word_at(values + 8 * start))
+            fill_words(values + 8 * i, load_uint64(values + 8 * start))
         else:
-            fill_halves(values + 4 * i, half_at(values + 4 * start))
+            fill_halves(values + 4 * i, load_uint32(values + 4 * start))
     return size
 
 

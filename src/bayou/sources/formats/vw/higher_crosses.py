@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import LARGEST_VALUE, address_of, byte_at
+from bayou.kernels.parse_text import LARGEST_VALUE, address_of, load_uint8
 from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.hashing import cross_keys
 from bayou.sources.formats.vw.pairs import TOO_LARGE
@@ -29,7 +29,7 @@ def first_letters(data, spaces, letters):
     """Write the first byte of each feature's namespace to `letters`, a blank if it has no name."""
     base = address_of(data)
     for k in range(letters.size):
-        letters[k] = max(byte_at(base + spaces[k]), _BLANK)
+        letters[k] = max(load_uint8(base + spaces[k]), _BLANK)
 
 
 @kernel
@@ -40,7 +40,7 @@ def drop_letters(data, spaces, dropped, indptr, features):
     n = k = 0
     for row in range(indptr.size - 1):
         while k < indptr[row + 1]:
-            if not dropped[max(byte_at(base + spaces[k]), _BLANK)]:
+            if not dropped[max(load_uint8(base + spaces[k]), _BLANK)]:
                 indices[n], values[n], places[n], spaces[n] = indices[k], values[k], places[k], spaces[k]
                 n += 1
             k += 1
@@ -96,7 +96,7 @@ def _find_spaces(keys, rules, start, stop, found):
 
 
 @kernel
-def _arrange(groups, start, n_groups, starts, order):
+def _sort_by_group(groups, start, n_groups, starts, order):
     """Sort a row's features by group: order[starts[g] : starts[g + 1]] are those of group g."""
     starts[: n_groups + 1] = 0
     for k in range(groups.size):
@@ -126,7 +126,7 @@ def arrange_spaces(indptr, keys, rules, row, room):
         for g in range(count):
             if found[g] == keys[k]:
                 groups[k - start] = g
-    _arrange(groups[: stop - start], start, count, starts, order)
+    _sort_by_group(groups[: stop - start], start, count, starts, order)
     return count
 
 
@@ -137,7 +137,7 @@ def arrange_letters(indptr, letters, row, room):
     start, stop = indptr[row], indptr[row + 1]
     for k in range(start, stop):
         groups[k - start] = letters[k]
-    _arrange(groups[: stop - start], start, LETTERS, starts, order)
+    _sort_by_group(groups[: stop - start], start, LETTERS, starts, order)
 
 
 @kernel

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT, address_of, byte_at, half_at, number
+from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT, address_of, load_uint8, load_uint32, parse_number
 from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, find_stops
 from bayou.sources.formats.vw.fast_path import line_ends, read_names, read_numbers, read_own_numbers
 from bayou.sources.formats.vw.names import EXACT, hash_name
@@ -40,45 +40,45 @@ _TAB, _RETURN, _QUOTE, _PLUS, _MINUS, _POINT = 9, 13, 39, 43, 45, 46
 @kernel
 def _like_number(at):
     """Return whether VW would read a number from a text that is none: nan, inf, or a number without its digits."""
-    mark = at + ((byte_at(at) == _PLUS) | (byte_at(at) == _MINUS))
-    a, b, c = byte_at(mark) | 32, byte_at(mark + 1) | 32, byte_at(mark + 2) | 32
+    mark = at + ((load_uint8(at) == _PLUS) | (load_uint8(at) == _MINUS))
+    a, b, c = load_uint8(mark) | 32, load_uint8(mark + 1) | 32, load_uint8(mark + 2) | 32
     if (a == 110 and b == 97 and c == 110) or (a == 105 and b == 110 and c == 102):
         return True
-    at += byte_at(at) == _MINUS
-    at += byte_at(at) == _POINT
-    if (byte_at(at) | 32) == 101:
+    at += load_uint8(at) == _MINUS
+    at += load_uint8(at) == _POINT
+    if (load_uint8(at) | 32) == 101:
         at += 1
-        at += byte_at(at) == _MINUS
-        while 48 <= byte_at(at) <= 57:
+        at += load_uint8(at) == _MINUS
+        while 48 <= load_uint8(at) <= 57:
             at += 1
-    return byte_at(at) <= BLANK
+    return load_uint8(at) <= BLANK
 
 
 @kernel
 def _read_number(at):
     """Call `number`, without inlining it: for code that is not critical to performance."""
-    return number(at)
+    return parse_number(at)
 
 
 @kernel
-def _read_head(at):
+def _parse_line_head(at):
     """Parse the text before the first '|' of a line: return (label, weight, tag start, tag stop, error code, address).
 
     The address is that of the '|', or of the error.
     """
     label, weight, words = np.nan, 1.0, 0
-    while byte_at(at) != BAR:
+    while load_uint8(at) != BAR:
         stop = at
-        while byte_at(stop) > BLANK and byte_at(stop) != BAR:
+        while load_uint8(stop) > BLANK and load_uint8(stop) != BAR:
             stop += 1
         behind = stop
-        while byte_at(behind) == BLANK:
+        while load_uint8(behind) == BLANK:
             behind += 1
-        quoted = byte_at(at) == _QUOTE
-        if behind == stop and byte_at(stop) != BAR:
-            wrong = _NO_BAR if line_ends(stop) else _TABS if byte_at(stop) == _TAB else _CONTROL
+        quoted = load_uint8(at) == _QUOTE
+        if behind == stop and load_uint8(stop) != BAR:
+            wrong = _NO_BAR if line_ends(stop) else _TABS if load_uint8(stop) == _TAB else _CONTROL
             return label, weight, at, at, wrong, stop
-        if behind == stop or (quoted and byte_at(behind) == BAR):
+        if behind == stop or (quoted and load_uint8(behind) == BAR):
             return label, weight, at + quoted, stop, 0, behind
         value, end = _read_number(at)
         if words == 2:
@@ -104,21 +104,21 @@ def _read_head(at):
 
 @kernel(forceinline=True)
 def _read_start(base, at):
-    """Do the same as `_read_head`, with offsets and a fast path: most lines begin with `1 |` or `-1 |`."""
-    first = byte_at(base + at)
+    """Do the same as `_parse_line_head`, with offsets and a fast path: most lines begin with `1 |` or `-1 |`."""
+    first = load_uint8(base + at)
     mark = base + at + (first == _MINUS)
-    digit = byte_at(mark) - 48
-    if 0 <= digit <= 9 and byte_at(mark + 1) == BLANK and byte_at(mark + 2) == BAR:
+    digit = load_uint8(mark) - 48
+    if 0 <= digit <= 9 and load_uint8(mark + 1) == BLANK and load_uint8(mark + 2) == BAR:
         return -np.float64(digit) if first == _MINUS else np.float64(digit), 1.0, at, at, 0, mark + 2 - base
-    label, weight, tag, tag_end, wrong, there = _read_head(base + at)
+    label, weight, tag, tag_end, wrong, there = _parse_line_head(base + at)
     return label, weight, tag - base, tag_end - base, wrong, there - base
 
 
 @kernel(forceinline=True)
 def _next_stop(base, stops, s):
     s += ONE
-    at = np.int64(half_at(stops + 4 * np.int64(s)))
-    return s, at, byte_at(base + at)
+    at = np.int64(load_uint32(stops + 4 * np.int64(s)))
+    return s, at, load_uint8(base + at)
 
 
 @kernel(forceinline=True)
@@ -128,7 +128,7 @@ def _read_value(base, stops, s, at, scale):
     The offset is 0 if the value is a number. In case of an error `at` is the error's offset.
     """
     text = at + 1
-    value, end = number(base + text)
+    value, end = parse_number(base + text)
     s, at, byte = _next_stop(base, stops, s)
     if end == base + at and byte != COLON and at > text:
         wrong = 0 if max(abs(value), abs(value * scale)) <= LARGEST_VALUE else _LARGE
@@ -145,7 +145,7 @@ def _read_value(base, stops, s, at, scale):
 
 
 @kernel(forceinline=True)
-def _read_space(base, stops, s, at, way):
+def _parse_namespace(base, stops, s, at, way):
     """Parse the namespace whose '|' is at `at`: return (offset of its name, hash, scale, s, at, byte, error code)."""
     space = at + 1
     s, at, byte = _next_stop(base, stops, s)
@@ -176,8 +176,8 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     the upper half), spaces[k] the offset of the namespace's name. But if the name is a plain number up to `last` (-1:
     none is), places[k] becomes OWN_NAME and indices[k] the index; the number of names is that of all other features.
 
-    The bounds are those of `Bounds`, and hold if the last of them is true: if all features are named by plain numbers,
-    which ascend. They may include lines that turned out bad; then they are too wide, which does no harm.
+    The bounds are those of `ValueBounds`, and hold if the last of them is true: if all features are named by plain
+    numbers, which ascend. They may include lines that turned out bad; then they are too wide, which does no harm.
 
     `stops` and `ends` are scratch for the offsets where names can stop, which are computed once a line needs them.
 
@@ -201,12 +201,12 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
         # Phase 1: skip blanks and empty lines.
         start = at
         tab = -1
-        while byte_at(base + at) == BLANK or byte_at(base + at) == _TAB:
-            if tab < 0 and byte_at(base + at) == _TAB:
+        while load_uint8(base + at) == BLANK or load_uint8(base + at) == _TAB:
+            if tab < 0 and load_uint8(base + at) == _TAB:
                 tab = at
             at += 1
         if line_ends(base + at):
-            at += 1 + (byte_at(base + at) == _RETURN)
+            at += 1 + (load_uint8(base + at) == _RETURN)
             line += 1
             continue
         # Phase 2: the text before the first bar, and a line of indicators, which are read in vectors.
@@ -214,7 +214,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
         if tab >= 0:
             wrong, at = _TABS, tab
         owned, previous, ended = np.uint64(0), -1, False
-        if wrong == 0 and last >= 0 and byte_at(base + at + 1) == BLANK:
+        if wrong == 0 and last >= 0 and load_uint8(base + at + 1) == BLANK:
             count, newline, final, up = read_own_numbers(base, base + at + 2, homes, wide, np.int64(k), last)
             if count > 0:
                 k, owned, previous, ascending = k + np.uint64(count), np.uint64(count), final, ascending & up
@@ -231,7 +231,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
         scale = 1.0
         scaled = True  # whether the scale is not 0
         numbers = plain = False  # whether runs of plain features named by numbers, or of any, are likely
-        byte = byte_at(base + at)
+        byte = load_uint8(base + at)
         end = np.int64(ends[line])
         # Phase 3: namespaces and features. From here on `at` is the offset of stop s, where a name or a number ended,
         # and `byte` the byte there.
@@ -245,14 +245,14 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                 owned += k - before
                 numbers = k - before >= _SEVERAL
                 at = np.int64(stops[s])
-                byte = byte_at(base + at)
+                byte = load_uint8(base + at)
             if byte == BLANK and plain:
                 before = k
                 s, k, same = read_names(base, first_stop, s, end, homes, wide, k, scale, way == EXACT, seed, space)
                 ones &= same
                 plain = k - before >= _SEVERAL
                 at = np.int64(stops[s])
-                byte = byte_at(base + at)
+                byte = load_uint8(base + at)
             if byte == BLANK or byte == _TAB:  # noqa: SIM109 (a test of two constants is the faster one)
                 name = at + 1
                 s, at, byte = _next_stop(base, first_stop, s)
@@ -277,7 +277,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                     ones &= value == 1.0
                 k += np.uint64(kept)
             elif byte == BAR:
-                space, seed, scale, s, at, byte, wrong = _read_space(base, first_stop, s, at, way)
+                space, seed, scale, s, at, byte, wrong = _parse_namespace(base, first_stop, s, at, way)
                 values[k] = scale  # rounded to the type of values
                 scaled = values[k] != 0
                 ones &= scale == 1.0
@@ -293,7 +293,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                 bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong
             skipped += 1
             k = np.uint64(indptr[row])
-            while byte_at(base + stops[s]) != NEWLINE:
+            while load_uint8(base + stops[s]) != NEWLINE:
                 s += ONE
             at = np.int64(stops[s])
         else:
@@ -307,7 +307,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
             own += owned
             row += ONE
             indptr[row] = k
-        at += 1 + (byte_at(base + at) == _RETURN)
+        at += 1 + (load_uint8(base + at) == _RETURN)
         line += 1
     bounds = longest, largest, highest, ones, ascending and own == k
     return row, k, k - own, line, skipped, weighted, bounds

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.hash_lanes import LANES, hash_lanes
-from bayou.kernels.parse_text import address_of, byte_at, digits, trailing_zeros
+from bayou.kernels.parse_text import address_of, digits, load_uint8, trailing_zeros
 from bayou.kernels.text_stops import BLANK, COLON, ONE, WIDE, others_at, stops_at
 from bayou.recipe.groups import group_of
 from bayou.recipe.hashing import id64, murmur3
@@ -45,7 +45,7 @@ def _whole_number(at, length):
     """Return the integer that `length` digits make, modulo 2^64."""
     whole, count = digits(at)
     for k in range(count, length):
-        whole = whole * np.uint64(10) + np.uint64(byte_at(at + k) - 48)
+        whole = whole * np.uint64(10) + np.uint64(load_uint8(at + k) - 48)
     return whole
 
 
@@ -123,7 +123,7 @@ def groups_of_spaces(data, seeds, places, spaces, way, named, groups):
             groups[k] = found
         else:
             key = np.uint64(seeds[k])
-            if byte_at(base + (places[k] & 0xFFFFFFFF) - 1) == COLON:
+            if load_uint8(base + (places[k] & 0xFFFFFFFF) - 1) == COLON:
                 length = _name_end(base + space) - base - space
                 key = hash_name(base + space, length, np.uint64(0), way) if length else np.uint64(0)
             last, found = space, group_of(key, named)
@@ -174,7 +174,7 @@ def describe_new(data, indices, names, origins, known, recent, found, spans):
                 spans[count, 4 * part], spans[count, 4 * part + 1] = space, end
             # For name:text, the place is that of the text.
             name = places[origin] & 0xFFFFFFFF
-            while byte_at(base + name - 1) > BLANK:
+            while load_uint8(base + name - 1) > BLANK:
                 name -= 1
             spans[count, 4 * part + 2], spans[count, 4 * part + 3] = name, places[origin] >> 32
         count += 1

@@ -12,7 +12,7 @@ from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.hashing import cross_keys
 
 # Maximum number of namespaces of a line that take part in pairs.
-MOST_SPACES = 1 << 10
+MAX_NAMESPACES = 1 << 10
 # The reasons why a row is bad.
 TOO_MANY, TOO_LARGE = 1, 2
 
@@ -66,7 +66,7 @@ def _find_runs(keys, rules, start, stop, runs):
 def count_pairs(indptr, keys, rules, row, runs):
     """Return an upper bound on the number of pairs of a row; more than MAX_ROW_CROSSES if that is too many."""
     count = _find_runs(keys, rules, indptr[row], indptr[row + 1], runs)
-    if count > MOST_SPACES:
+    if count > MAX_NAMESPACES:
         return MAX_ROW_CROSSES + 1
     total = 0
     for s in range(count):
@@ -80,7 +80,7 @@ def count_pairs(indptr, keys, rules, row, runs):
 
 
 @kernel
-def put_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
+def append_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
     """Write a row's pairs from position n on, and return (next position, error code)."""
     indptr, hashes, values = rows
     indices, new_values, origins = new

@@ -66,12 +66,12 @@ import numpy as np
 
 from bayou.kernels.text_lanes import NAMES
 from bayou.kernels.text_stops import WIDE
-from bayou.recipe.feature_names import Names, NewNames
-from bayou.recipe.groups import named_in
+from bayou.recipe.feature_names import FeatureNames, NewNames
+from bayou.recipe.groups import group_keys
 from bayou.recipe.hashing import hash_bytes, id_bytes
 from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.crosses import Crossing
+from bayou.sources.formats.vw.crosses import VWCrosser
 from bayou.sources.formats.vw.higher_crosses import LETTERS, drop_letters, first_letters
 from bayou.sources.formats.vw.lines import WHAT, read_lines
 from bayou.sources.formats.vw.names import (
@@ -86,9 +86,9 @@ from bayou.sources.formats.vw.names import (
     hash_names,
     hash_spaces,
 )
-from bayou.sources.reading.blocks import Block
-from bayou.sources.reading.buffers import Scratch
-from bayou.sources.reading.parsed_block import Bounds, ParsedBlock, all_ones, counted, described
+from bayou.sources.reading.blocks import TextBlock
+from bayou.sources.reading.buffers import ThreadBuffers
+from bayou.sources.reading.parsed_block import ParsedBlock, ValueBounds, all_ones, counted, described
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -97,14 +97,14 @@ if TYPE_CHECKING:
 _RECENT = 1 << 14
 
 
-def new_parser(extras: Extras, *, dtype: str, tags: bool = False, groups: bool = False, **_: Any) -> VW:
+def new_parser(extras: Extras, *, dtype: str, tags: bool = False, groups: bool = False, **_: Any) -> VWParser:
     """Return the parser for a recipe; see `formats.registry`."""
-    parser = VW(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags)
+    parser = VWParser(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags)
     parser.groups = groups
     return parser
 
 
-class VW:
+class VWParser:
     """Parser of blocks of VW text.
 
     With `names`, features that have no name yet are reported; in exact mode, those that are not in `numbering`.
@@ -113,22 +113,22 @@ class VW:
     def __init__(
         self,
         recipe: Recipe,
-        names: Names | None = None,
+        names: FeatureNames | None = None,
         numbering: Numbering | None = None,
         dtype: str = "float32",
         tags: bool = False,
     ) -> None:
         self._way = EXACT if recipe.exact else ALL_HASHED if recipe.hash_all else NUMBERS
         self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
-        self._crossing = Crossing(recipe, self._hash_space, self._mask)
+        self._crossing = VWCrosser(recipe, self._hash_space, self._mask)
         self._crossed = recipe.crossed
-        self._named = named_in((*recipe.pairs, *recipe.cross), self._hash_space)
+        self._named = group_keys((*recipe.pairs, *recipe.cross), self._hash_space)
         self._dropped = np.zeros(LETTERS, np.bool_)
         self._dropped[[ord(letter) for letter in recipe.ignore]] = True
         self._names, self._numbering = names, numbering
         self.dtype, self.groups = np.dtype(dtype), False
         self._tags = tags
-        self._scratch = Scratch()
+        self._scratch = ThreadBuffers()
 
     def _hash_space(self, name: str) -> int:
         text = name.encode()
@@ -138,7 +138,7 @@ class VW:
             return id_bytes(text)
         return int(text) % 2**32 if self._way == NUMBERS and text.isdigit() else hash_bytes(text)
 
-    def parse(self, block: Block) -> ParsedBlock:
+    def parse(self, block: TextBlock) -> ParsedBlock:
         take = self._scratch.take
         stops = take("stops", block.size + 2 * WIDE, np.int32)
         ends = take("ends", block.size + 2 * WIDE, np.int32)
@@ -164,7 +164,7 @@ class VW:
             (indices, values, places, spaces),
             bad,
         )
-        bounds = Bounds(*bounds)
+        bounds = ValueBounds(*bounds)
         if dropping:
             nonzeros = drop_letters(block.data, spaces, self._dropped, indptr[: rows + 1], (indices, values, places))
         parsed = ParsedBlock(
@@ -175,9 +175,9 @@ class VW:
             weights=weights[:rows].copy() if weighted else None,
             positions=positions[:rows].copy(),
             lines=lines,
-            bad=described(bad[:skipped], WHAT),
+            bad_lines=described(bad[:skipped], WHAT),
             skipped=skipped,
-            kinds=counted(bad[:skipped], WHAT),
+            error_counts=counted(bad[:skipped], WHAT),
             bounds=bounds if bounds.canonical else None,
         )
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
@@ -207,7 +207,7 @@ class VW:
         return parsed
 
     def _cross(
-        self, block: Block, parsed: ParsedBlock, spaces: np.ndarray, tags: np.ndarray
+        self, block: TextBlock, parsed: ParsedBlock, spaces: np.ndarray, tags: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Append the crosses of each row; return the features that each is made of, and the tags of the rows left."""
         keys, letters = np.empty(len(spaces), np.uint64), np.empty(len(spaces), np.uint8)
