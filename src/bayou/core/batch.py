@@ -357,10 +357,10 @@ class Batch:
             positions=joined("positions"),
             groups=None if (groups := joined("groups")) is None else read_only(groups),
             n_wrapped=sum(part.n_wrapped for part in parts),
-            max_row_length=max(part.longest for part in parts),
-            max_abs_value=max(part.largest for part in parts),
+            max_row_length=max(part.max_row_length for part in parts),
+            max_abs_value=max(part.max_abs_value for part in parts),
             max_index=max(part.max_index for part in parts),
-            is_all_ones=all(part.ones for part in parts),
+            is_all_ones=all(part.is_all_ones for part in parts),
         )
 
     def with_labels(self, labels: Any, weights: Any = None) -> Batch:
