@@ -14,7 +14,7 @@ Required:
 
 Optional:
 
-    _add(other, base)            merge: add what `other` has learned since `base`, or since the prior. Override
+    _merge_one(other, base)      merge: add what `other` has learned since `base`, or since the prior. Override
                                  `_merge_many` instead if the sum depends on the number of learners
     _draw(batch, seed, ...)      fill in scores under drawn weights, if means and variances do not determine them
     _predict_later(batch)            predict rows that arrive after learning has stopped, if that differs
@@ -134,7 +134,7 @@ class Learner(InspectionMixin):
         raise NotImplementedError
 
     def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
-        """Do as `_add` for several learners. Override if the sum depends on how many there are."""
+        """Do as `_merge_one` for several learners. Override if the sum depends on how many there are."""
         for other in others:
             self._merge_one(other, base)
 

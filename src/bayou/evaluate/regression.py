@@ -100,7 +100,7 @@ class RegressionMeter(BaseMeter):
         self._count(nonzeros)
 
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
-        self.add(prediction.expected, labels, weights, nearer=prediction.nearer(labels), **more)
+        self.add(prediction.expected, labels, weights, nearer=prediction.central_probability(labels), **more)
 
     def result(self) -> RegressionEvaluation:
         """Return the evaluation of everything added so far; more can be added later."""

@@ -112,7 +112,7 @@ class FTRL(GradientLearner):
         w = np.divide(shrunk, pull, out=np.zeros_like(z), where=pull > 0)
         return np.clip(w, -math.sqrt(LIMIT[rows.dtype.name]), math.sqrt(LIMIT[rows.dtype.name]))
 
-    def _add(self, other: Self, base: Self | None) -> None:
+    def _merge_one(self, other: Self, base: Self | None) -> None:
         mine = self._arrays()
         for name, state in mine.items():
             merged = _located(state)

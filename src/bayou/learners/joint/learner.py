@@ -216,9 +216,9 @@ class Joint(DiagonalGaussian):
         if not self._full:
             return super()._merge_many(others, base)
         for other in others:
-            self._add(other, base)
+            self._merge_one(other, base)
 
-    def _add(self, other: Self, base: Self | None) -> None:
+    def _merge_one(self, other: Self, base: Self | None) -> None:
         """Add to 1/S and mu/S what `other` has gained over the prior, or over `base`."""
         if base is not None and base._factored.waiting_labels.any():
             raise BadModel(

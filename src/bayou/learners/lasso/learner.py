@@ -339,7 +339,7 @@ class Lasso(Learner):
 
     # --- merging ------------------------------------------------------------------------------------------------
 
-    def _add(self, other: Self, base: Self | None) -> None:
+    def _merge_one(self, other: Self, base: Self | None) -> None:
         """Add the sums of `other`, minus those of `base`. All must be at the same weights, for the same features."""
         if self._online is not None:
             raise BadModel(

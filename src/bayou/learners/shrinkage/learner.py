@@ -356,7 +356,7 @@ class Shrinkage(Learner):
 
     # --- merging ------------------------------------------------------------------------------------------------
 
-    def _add(self, other: Self, base: Self | None) -> None:
+    def _merge_one(self, other: Self, base: Self | None) -> None:
         if base is not None:
             known = np.diagonal(base._products)
             if any((np.diagonal(heir._products) < known * (1 - MERGE_ROUNDING)).any() for heir in (self, other)):

@@ -280,7 +280,7 @@ class SpikeSlab(Learner):
     def score_rule(self) -> ScoreRule:
         return ScoreRule(self._link, "plain" if self._parameters["predictive"] == "selected" else "closed")
 
-    def _add(self, other: Self, base: Self | None) -> None:
+    def _merge_one(self, other: Self, base: Self | None) -> None:
         """Add the factors of `other`. Features changed by only one of the two keep its row, including held factors."""
         for name in ("state", "intercept"):
             mine, theirs = self._arrays()[name], other._arrays()[name]
