@@ -53,8 +53,8 @@ class FeatureCounts:
         self.counted = 0.0
         self._features = 0
         # Hash table, at most half full. A slot holds the feature's index + 1 (0: free) and the sums of rows, values and
-        # squares, or only the first while all values are 1. They are adjacent, so that one prefetch loads them.
-        self._table = np.zeros((_SMALLEST, 2))
+        # squares; they are adjacent, so that one prefetch loads them.
+        self._table = np.zeros((_SMALLEST, 4))
 
     def __len__(self) -> int:
         return self._features
@@ -65,15 +65,13 @@ class FeatureCounts:
         learned = _NONE if batch.weights is None else np.flatnonzero(batch.weights)
         count, done = len(batch) if every else len(learned), 0
         while done < count:
-            done, self._features, counted, fits = _count(
+            done, self._features, counted = _count(
                 self.rows, done, count, every, learned, batch.indptr, batch.indices, batch.values, self._table,
                 self._features,
             )  # fmt: skip
             self.counted += counted
-            if not fits:
-                self._resize(len(self._table), 4)
-            elif done < count:
-                self._resize(2 * len(self._table), self._table.shape[1])
+            if done < count:
+                self._resize(2 * len(self._table))
         self.rows += count
 
     def add(self, lengths: np.ndarray, features: np.ndarray, values: np.ndarray, stands_for: np.ndarray) -> None:
@@ -86,16 +84,16 @@ class FeatureCounts:
 
     def _put(self, entries: np.ndarray, times: float = 1.0) -> None:
         """Add `times` the sums in `entries`, rows in the format of the table, each of a different feature."""
-        places = len(self._table)
-        while 2 * (len(self) + np.count_nonzero(entries[:, 0])) > places:
-            places *= 2
-        self._resize(places, max(self._table.shape[1], entries.shape[1]))
+        slots = len(self._table)
+        while 2 * (len(self) + np.count_nonzero(entries[:, 0])) > slots:
+            slots *= 2
+        self._resize(slots)
         self._features = _put(entries, times, self._table, self._features)
 
-    def _resize(self, places: int, columns: int) -> None:
-        if self._table.shape != (places, columns):
+    def _resize(self, slots: int) -> None:
+        if len(self._table) != slots:
             # Not np.zeros, whose pages fault twice if they are read before they are written.
-            table, self._table = self._table, np.full((places, columns), 0.0)
+            table, self._table = self._table, np.full((slots, 4), 0.0)
             _put(table, 1.0, self._table, 0)
 
     def counts_of(self, features: np.ndarray) -> FeatureMoments:
@@ -140,7 +138,7 @@ class FeatureCounts:
         self = cls()
         try:
             features, (rows, counted), sums = (arrays[name] for name in ("features", "rows", "sums"))
-            self._put(_entries(features, np.broadcast_to(sums, (3 if len(sums) > 1 else 1, len(features)))))
+            self._put(_entries(features, np.broadcast_to(sums, (3, len(features)))))
         except (KeyError, TypeError, ValueError):
             raise BadModel("how often features came is incomplete; the file is damaged.") from None
         if len(self) != len(features) or not (np.isfinite(sums).all() and counted >= 0 and rows >= 0):
@@ -168,8 +166,8 @@ def _count(before, done, count, every, learned, indptr, indices, values, table, 
     """Count a sample of the learned rows from number `done` on, drawn by their numbers alone.
 
     If `every`, all rows of the batch are learned, else those in `learned`. Stops early if the table has no space for a
-    row or only counts values of 1. Returns the number of rows done, the number of features in the table, the number of
-    rows that the counted ones stand for, and whether all values fitted.
+    row. Returns the number of rows done, the number of features in the table, and the number of rows that the counted
+    ones stand for.
     """
     taken, rows, counted = empty(count - done, np.bool_), empty(count - done + 1, np.int64), 0.0
     for k in range(count - done):  # a loop of its own, so that it vectorizes
@@ -185,12 +183,8 @@ def _count(before, done, count, every, learned, indptr, indices, values, table, 
             for k in range(indptr[ahead], indptr[ahead + 1]):
                 key = np.uint64(indices[k]) + np.uint64(1)
                 prefetch(table, first_place(table.shape[0] - 1, key) * table.shape[1])
-        fits = True
-        for k in range(indptr[row], indptr[row + 1]):
-            fits &= values[k] == 1
-        fits |= table.shape[1] > 2
-        if not fits or 2 * (known + indptr[row + 1] - indptr[row]) > table.shape[0]:
-            return rows[n], known, counted, fits
+        if 2 * (known + indptr[row + 1] - indptr[row]) > table.shape[0]:
+            return rows[n], known, counted
         stands_for = max((before + 1 + rows[n]) / N_SAMPLED_EXAMPLES, 1.0)
         counted += stands_for
         for k in range(indptr[row], indptr[row + 1]):
@@ -199,10 +193,9 @@ def _count(before, done, count, every, learned, indptr, indices, values, table, 
             known += table[at, 0] == 0.0
             table[at, 0] = key
             table[at, 1] += stands_for
-            if table.shape[1] > 2:
-                table[at, 2] += stands_for * value
-                table[at, 3] += stands_for * (value * value)
-    return count, known, counted, True
+            table[at, 2] += stands_for * value
+            table[at, 3] += stands_for * (value * value)
+    return count, known, counted
 
 
 @kernel
@@ -214,8 +207,8 @@ def _put(entries, times, table, known):
             at = _place_of(table, key)
             known += table[at, 0] == 0.0
             table[at, 0] = key
-            for k in range(1, table.shape[1]):
-                table[at, k] += times * entries[n, min(k, entries.shape[1] - 1)]
+            for k in range(1, 4):
+                table[at, k] += times * entries[n, k]
     return known
 
 
@@ -225,4 +218,4 @@ def _find(features, table, counted, found):
     for n in range(features.size):
         at = _place_of(table, np.float64(features[n]) + 1.0)
         for k in range(3 if table[at, 0] != 0.0 else 0):
-            found[k, n] = table[at, min(k + 1, table.shape[1] - 1)] / counted
+            found[k, n] = table[at, k + 1] / counted
