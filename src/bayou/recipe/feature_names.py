@@ -81,22 +81,11 @@ class FeatureNames:
         starts, stops = found.spans[:, 0::2], found.spans[:, 1::2]
         most = int((stops - starts).sum()) + starts.size * (len(found.separator) + len(AND))
         self._make_room(len(starts), most)
-        self._count, self.full = _add(
-            found.indices.astype(np.uint32, copy=False),
-            found.spans,
-            found.data,
-            found.prefix_data,
-            np.frombuffer(found.separator, np.uint8),
-            np.frombuffer(AND, np.uint8),
-            self.n_features,
-            self.known,
-            self._count,
-            self._limit,
-            self._byte_limit,
-            self._indices,
-            self._ends,
-            self._text,
-        )
+        indices = found.indices.astype(np.uint32, copy=False)
+        texts = found.data, found.prefix_data, np.frombuffer(found.separator, np.uint8), np.frombuffer(AND, np.uint8)
+        stored = self.known, self._indices, self._ends, self._text
+        limits = self.n_features, self._limit, self._byte_limit
+        self._count, self.full = _add(indices, found.spans, texts, stored, self._count, limits)
 
     def _make_room(self, names: int, size: int) -> None:
         """Grow the arrays for `names` more names of `size` bytes in all, at least twofold, up to the limits."""
@@ -221,23 +210,11 @@ def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:
 
 
 @kernel
-def _add(
-    found,
-    spans,
-    data,
-    prefix_data,
-    separator,
-    between,
-    n_features,
-    known,
-    count,
-    limit,
-    byte_limit,
-    indices,
-    ends,
-    text,
-):
+def _add(found, spans, texts, stored, count, limits):
     """Append the names of some features; return (number of names, whether a limit was reached)."""
+    data, prefix_data, separator, between = texts
+    known, indices, ends, text = stored
+    n_features, limit, byte_limit = limits
     for k in range(found.size):
         index = np.int64(found[k])
         bit = np.uint8(1 << (index & 7))
