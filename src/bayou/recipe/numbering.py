@@ -115,9 +115,9 @@ class Numbering:
 
     def _grow(self, room: int) -> None:
         ids = np.empty(room, np.uint64)
-        ids[: self._count] = self._ids[: self._count]
         table, numbers = np.full(2 * room, 0, np.uint64), np.empty(2 * room, np.uint32)
-        _fill(ids, np.int64(self._count), table, numbers)
+        known = self._ids[: self._count]
+        _number(known, np.empty(len(known), np.uint32), 0, table, numbers, ids, np.int64(0), np.int64(room))
         # Threads that still read the old table find all that was in it.
         self._ids, self._numbers, self.table = ids, numbers, table
 
@@ -223,13 +223,3 @@ def _find(ids, out, table, numbers):
         _ask_for(ids, k + _AHEAD, table, numbers)
         at = place_of(address, table.size - 1, ids[k])
         out[k] = numbers[at] if table[at] != 0 else UNKNOWN
-
-
-@kernel
-def _fill(ids, count, table, numbers):
-    address = address_of(table)
-    for k in range(count):
-        _ask_for(ids, k + _AHEAD, table, numbers)
-        at = place_of(address, table.size - 1, ids[k])
-        table[at] = ids[k]
-        numbers[at] = k
