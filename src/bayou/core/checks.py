@@ -53,6 +53,19 @@ def as_number(value: Any) -> float:
         return math.inf
 
 
+def number_from_text(text: str) -> float:
+    """Return the finite number that a text spells, or NaN, which equals nothing.
+
+    >>> [number_from_text(text) for text in ("-1e3", "inf", "1_000", "spam")]
+    [-1000.0, nan, nan, nan]
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) and "_" not in text else math.nan
+
+
 def is_fraction(value: Any) -> bool:
     """Return whether `value` is a number strictly between 0 and 1."""
     return 0.0 < as_number(value) < 1.0

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayou.core.checks import number_from_text
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 from bayou.recipe.hashing import id_bytes
@@ -54,21 +55,13 @@ def key_of(name: str) -> float:
     >>> key_of("7.0"), key_of("7"), key_of("spam") >= 2**60
     (7.0, 7.0, True)
     """
-    number = _number(name)
-    return _TEXT + 256.0 * (id_bytes(name.strip(" \t").encode()) >> 12) if number is None else number
+    number = number_from_text(name)
+    return _TEXT + 256.0 * (id_bytes(name.strip(" \t").encode()) >> 12) if math.isnan(number) else number
 
 
 def is_text(labels: Any) -> Any:
     """Return whether each label, as a number from `key_of`, is a text."""
     return labels >= _TEXT
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ def choose_task(recipe: Recipe, labels: LabelCounts, tell: Tell | None = None) -
 def _decision(recipe: Recipe, labels: LabelCounts) -> tuple[dict[str, Any], str]:
     """Return the changes to the recipe, and a sentence that explains them."""
     label_error, counts = labels.label_error, labels.counts
-    numbers = {text: number for text in counts if (number := _number(text)) is not None}
+    numbers = {text: number for text in counts if not math.isnan(number := number_from_text(text))}
     truths = [text for text in counts if text.lower() in ("true", "false")]
     strange = LabelCounts({text: often for text, often in counts.items() if text not in numbers})
     odd = next(iter(strange.counts), None)

@@ -15,6 +15,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -31,6 +32,7 @@ from bayou.core.checks import (
     check_positive,
     check_str,
     check_str_list,
+    number_from_text,
     shortened_repr,
 )
 from bayou.core.errors import BadInput, BadModel
@@ -283,7 +285,7 @@ class Recipe:
                 raise BadInput(f"{name} is {shortened_repr(value)}; it must be the text of a label, or a number.")
             put(name, str(value))
             check_str(name, str(value))
-            if self.kind != "table" and not _is_number(str(value)):
+            if self.kind != "table" and math.isnan(number_from_text(str(value))):
                 raise BadInput(f"{name} is {value!r}, but labels in {self.kind} data are numbers.")
         if self.negative is not None and (self.positive is None or self.positive == self.negative):
             raise BadInput("negative goes with a positive, which must be another label.")
@@ -402,13 +404,6 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_as_json(part) for part in value]
     return value.to_json() if isinstance(value, Column) else value
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:

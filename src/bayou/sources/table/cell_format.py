@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from bayou.core.checks import number_from_text
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte
@@ -35,13 +36,7 @@ def manner_of(recipe: Recipe) -> np.ndarray:
 
 def missing_numbers(marks: Iterable[str]) -> list[float]:
     """Return the finite numbers among the marks: if -999 marks a missing value, so does any other spelling of it."""
-    found = []
-    for mark in marks:
-        try:
-            found.append(float(mark))
-        except ValueError:
-            continue
-    return [x for x in found if np.isfinite(x)]
+    return [number for number in map(number_from_text, marks) if not np.isnan(number)]
 
 
 @kernel
