@@ -30,7 +30,7 @@ from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.binning import centre_and_scale, knots_and_levels, quantile_edges
 from bayou.sources.table.column_summary import ColumnSummary, is_id, only_moves_one_way
 from bayou.sources.table.column_warnings import column_warnings
-from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of, seconds_of_all
+from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of
 
 # With more words per cell than this, on average, hardly two cells are equal, but words repeat.
 WORDS = 5
@@ -178,9 +178,6 @@ def _dated(column: Column, columns: list[Column], summaries: Mapping[str, Column
     summary = summaries[column.name]
     if summary.by_row is None:  # mostly not dates, but requested: nothing to infer the parts from
         return replace(column, parts=tuple(PARTS))
-    seconds = summary.by_row.copy()
-    if summary.kind == "number":
-        seconds_of_all(seconds)
     others = [
         (other.name, summaries[other.name])
         for other in columns
@@ -188,8 +185,8 @@ def _dated(column: Column, columns: list[Column], summaries: Mapping[str, Column
     ]
     parts, said = [], []
     for part, name in enumerate(PARTS):
-        values = np.empty(len(seconds), np.int64)
-        parts_of(part, seconds, values)
+        values = np.empty(summary.rows, np.int64)
+        parts_of(part, summary.by_row, summary.kind != "number", values)
         there = values >= 0
         still = not there.any() or values[there].min() == values[there].max()
         if part in (HOURS, WEEKEND_HOUR) and (still or len(np.unique(values[there] % 24)) < 2):

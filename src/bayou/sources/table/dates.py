@@ -21,7 +21,6 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 PARTS = list(DATE_PARTS)
-DATE_VALUES = np.array(list(DATE_PARTS.values()))
 # The parts of a date:
 #     HOURS         the hour of the day
 #     WEEKDAY       the day of the week
@@ -135,13 +134,6 @@ def seconds_of(x):
 
 
 @kernel
-def seconds_of_all(numbers):
-    """Replace each number by its `seconds_of`, in place."""
-    for k in range(numbers.size):
-        numbers[k] = seconds_of(numbers[k])
-
-
-@kernel
 def part_of(part, seconds):
     """Return the value of one part (hour, weekday, ...) of a time."""
     days = np.int64(np.floor(seconds / DAY))
@@ -161,7 +153,8 @@ def part_of(part, seconds):
 
 
 @kernel
-def parts_of(part, seconds, found):
-    """Write `part_of` of each time to `found`, -1 where the time is NaN."""
+def parts_of(part, times, in_seconds, found):
+    """Write `part_of` of each time to `found`, -1 where it is NaN. If not `in_seconds`, `seconds_of` is first."""
     for k in range(found.size):
-        found[k] = -1 if np.isnan(seconds[k]) else part_of(part, seconds[k])
+        seconds = times[k] if in_seconds else seconds_of(times[k])
+        found[k] = -1 if np.isnan(seconds) else part_of(part, seconds)
