@@ -108,14 +108,17 @@ def cross_hashes(hashes: np.ndarray) -> np.ndarray:
     return crossed
 
 
-@kernel
-def _murmur3_of(data, length, seed):
-    return murmur3(address_of(data), length, seed)
+@kernel(forceinline=True)
+def hash_text(exact, p, length, seed):
+    """Return the key of the bytes at address p, as a uint64: their id if `exact`, else their hash."""
+    if exact:
+        return id64(p, length, seed)
+    return np.uint64(murmur3(p, length, np.uint32(seed)))
 
 
 @kernel
-def _id64_of(data, length, seed):
-    return id64(address_of(data), length, seed)
+def _hash_array(exact, data, length, seed):
+    return hash_text(exact, address_of(data), length, seed)
 
 
 def hash_bytes(text: bytes, seed: int = 0) -> int:
@@ -124,12 +127,12 @@ def hash_bytes(text: bytes, seed: int = 0) -> int:
     >>> hash_bytes(b"hello")
     613153351
     """
-    return int(_murmur3_of(_padded(text), len(text), np.uint32(seed)))
+    return int(_hash_array(False, _padded(text), len(text), np.uint64(seed)))
 
 
 def id_bytes(text: bytes, seed: int = 0) -> int:
     """Return `id64` of some bytes, for use from Python."""
-    return int(_id64_of(_padded(text), len(text), np.uint64(seed)))
+    return int(_hash_array(True, _padded(text), len(text), np.uint64(seed)))
 
 
 def _padded(text: bytes) -> np.ndarray:

@@ -22,7 +22,7 @@ from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte, put_number, put_whole
 from bayou.kernels.parse_text import address_of, load_uint8, load_uint32, load_uint64, parse_number
-from bayou.recipe.hashing import id64, mix_end, mix_word, murmur3
+from bayou.recipe.hashing import mix_end, mix_word
 from bayou.sources.table.cell_format import COMMA, PLAIN, is_missing_marker, read_signed
 
 # The roles of columns in kernels; those from BINS to DATE are read as numbers:
@@ -40,8 +40,9 @@ from bayou.sources.table.cell_format import COMMA, PLAIN, is_missing_marker, rea
 #     LABEL_NUMBER  its label, a number
 #     LABEL_TEXT    its label: positive if it equals a given text or number
 #     LABEL_CLASS   its label, a class: a number, or the hash of a text
+#     SLOPE         not of a column, but of a feature: where a number stands among the others
 CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, VALUES, DATE, TEXT, WEIGHT = range(1, 11)
-LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS = range(11, 15)
+LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS, SLOPE = range(11, 16)
 # The fields of a column of a block, as kernels see it:
 #     BASE       address of the text that offsets refer to
 #     STARTS     address of the start offsets of cells (uint32)
@@ -209,10 +210,21 @@ def value_text(role, at, end, spare, manner):
 
 
 @kernel(forceinline=True)
-def hash_text(exact, at, length, seed):
-    if exact:
-        return id64(at, length, seed)
-    return np.uint64(murmur3(at, length, np.uint32(seed)))
+def feature_text(role, at, end, x, spare, manner):
+    """Return (start, stop) of the text that a feature of a cell is named and hashed by; empty if it is missing.
+
+    x is the cell's number, if the role is read as one. Of WHOLE the text is empty also for numbers with decimals.
+    """
+    if role == VALUES:
+        return (spare, spare) if np.isnan(x) else number_text(x, spare)
+    if role == WHOLE:
+        start, stop = at, at
+        if not np.isnan(x):
+            start, stop = whole_text(at, end, spare)
+            if start == stop and is_whole(x):  # not a plain number: 1,400
+                start, stop = number_text(x, spare)
+        return start, stop
+    return value_text(role, at, end, spare, manner)
 
 
 @kernel(forceinline=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from bayou.core.checks import number_from_text
 from bayou.recipe.crosses import column_crosses
 from bayou.recipe.hashing import hash_bytes, id_bytes
 from bayou.recipe.recipe import DATE_PARTS, Column, Recipe
@@ -40,30 +41,25 @@ class EncodingArrays(NamedTuple):
     centres: np.ndarray
     scales: np.ndarray
     number_rows: np.ndarray  # its row of the numbers
-    slot_of: np.ndarray  # its first slot
+    first_slots: np.ndarray  # its first slot
     prefixes: np.ndarray  # start and stop of its name in prefix_text
     # by slot
     slot_columns: np.ndarray
+    slot_roles: np.ndarray  # constants of `cells`; of a column with several features, what this one is
+    date_parts: np.ndarray  # of a date, its part
     value_rows: np.ndarray  # its row of the values; if -1, all its values are 1
     word_rows: np.ndarray  # its row of the words
-    pairs: np.ndarray  # (start, stop) slots of each of two crossed columns
-    terms: np.ndarray  # the same for crosses of three columns and more, padded with -1
-    # bins: column c has edges[edge_from[c] : edge_from[c + 1]]
-    edge_from: np.ndarray
-    edges: np.ndarray  # padded with infinity to a multiple of 8
-    bin_from: np.ndarray
-    bin_hashes: np.ndarray  # a column's bins, then its missing cell
-    bin_names: np.ndarray  # start of each name in prefix_text; it stops where the next one starts
+    terms: np.ndarray  # crosses: (start, stop) slots of each of the crossed columns, padded with -1
+    # bins and parts of dates: slot s has entries [value_from[s], value_from[s + 1]), the last for a missing cell
+    value_from: np.ndarray
+    hashes: np.ndarray
+    names: np.ndarray  # start of each name in prefix_text; it stops where the next one starts
     prefix_text: np.ndarray
-    # slopes: column c has knots[knot_from[c] : knot_from[c + 1]], with levels and slopes in parallel
-    knot_from: np.ndarray
-    knots: np.ndarray  # padded with infinity to a multiple of 8
+    # bins and slopes: slot s has cuts[cut_from[s] : cut_from[s + 1]], the edges or knots; levels and slopes in parallel
+    cut_from: np.ndarray
+    cuts: np.ndarray  # padded with infinity to a multiple of 8
     levels: np.ndarray
     slopes: np.ndarray
-    # dates: part k of column c has hashes from date_parts[c, k] on, and names from part_names + date_parts[c, k] on
-    date_parts: np.ndarray
-    part_hashes: np.ndarray  # a part's values, then the missing one
-    part_names: int  # index of the first name of a part in bin_names
     # spelling of cells
     manner: np.ndarray
     # labels and hashes
@@ -84,42 +80,46 @@ class EncodingArrays(NamedTuple):
         return max(2, self.terms.shape[1] // 2)
 
 
+class _Slot(NamedTuple):
+    """One feature that a column gives each row."""
+
+    column: int
+    role: int
+    part: int = -1
+    keys: Sequence[bytes] = ()  # what the features of bins and parts of dates are hashed from; the missing one is last
+    names: Sequence[str] = ()
+    cuts: Sequence[float] = ()
+    levels: Sequence[float] = ()
+    slopes: Sequence[float] = ()
+
+
+def _slots(c: int, column: Column, role: int) -> Iterator[_Slot]:
+    """Yield the slots of a column, none for labels and weights."""
+    if role in (cells.BINS, cells.WHOLE):
+        keys = [*(b"\x00bin%d" % k for k in range(len(column.edges) + 1)), b""]
+        yield _Slot(c, cells.BINS, keys=keys, names=[*names_of_bins(column), f"{column.name}="], cuts=column.edges)
+    for part in column.parts if role == cells.DATE else ():
+        keys = [b"\x00%b%d" % (part.encode(), k) for k in range(DATE_PARTS[part] + 1)]
+        yield _Slot(c, role, PARTS.index(part), keys, names_of_parts(column.name, part))
+    if role < cells.WEIGHT and role not in (cells.BINS, cells.DATE):
+        yield _Slot(c, role)
+    if column.knots:
+        yield _Slot(c, cells.SLOPE, cuts=column.knots, levels=column.levels, slopes=slopes_of(column))
+
+
 def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) -> EncodingArrays:
     """Return the arrays of a fitted recipe for `columns`, those that are read."""
-    roles = np.array([_role(column, recipe) for column in columns], np.int64)
-    # The slots of each column, and which of them have values, words and numbers to look up.
-    widths = np.where(roles >= cells.WEIGHT, 0, np.where(roles == cells.WHOLE, 2, 1))
-    widths += [len(column.knots) > 0 for column in columns]
-    dates = [(c, part) for c, column in enumerate(columns) if column.role == "date" for part in column.parts]
-    widths[roles == cells.DATE] = [len(column.parts) for column in columns if column.role == "date"]
-    firsts = np.cumsum(widths) - widths
-    slot_columns = np.repeat(np.arange(len(roles)), widths)
-    slot_roles = roles[slot_columns]
-    second = (np.arange(len(slot_columns)) != firsts[slot_columns]) & (slot_roles != cells.DATE)
-    # The hashes that do not depend on cells.
     hashed = id_bytes if recipe.exact else hash_bytes
     seeds = [hashed(column.name.encode()) for column in columns]
-    padded = [[*column.edges, *[np.inf] * (-len(column.edges) % 8)] for column in columns]
-    bin_hashes = [
-        [*(hashed(b"\x00bin%d" % k, seed) for k in range(len(column.edges) + 1)), hashed(b"", seed)]
-        for column, seed in zip(columns, seeds, strict=True)
-    ]
-    part_hashes = [
-        [*(hashed(b"\x00%b%d" % (part.encode(), k), seeds[c]) for k in range(DATE_PARTS[part] + 1))]
-        for c, part in dates
-    ]  # fmt: skip
-    date_parts = np.full((len(columns), len(PARTS)), -1)
-    for (c, part), start in zip(dates, np.cumsum([0, *map(len, part_hashes)]), strict=False):
-        date_parts[c, PARTS.index(part)] = start
-    pairs, terms = _crossed(recipe, columns, firsts, widths)
-    # The names of features.
-    bin_names = [[*names_of_bins(column), f"{column.name}="] for column in columns]
+    roles = np.array([_role(column, recipe) for column in columns], np.int64)
+    slots = [slot for c, column in enumerate(columns) for slot in _slots(c, column, roles[c])]
+    slot_columns = np.array([slot.column for slot in slots], np.int64)
+    slot_roles = np.array([slot.role for slot in slots], np.int64)
+    ends = np.searchsorted(slot_columns, np.arange(len(columns) + 1))
     texts = [column.name.encode() for column in columns]
-    bin_texts = [text.encode() for names in bin_names for text in names]
-    part_names = len(bin_texts)
-    bin_texts += [text.encode() for c, part in dates for text in names_of_parts(columns[c].name, part)]
-    knots = [[*column.knots, *[np.inf] * (-len(column.knots) % 8)] for column in columns]
-    ends = np.cumsum([0, *map(len, texts + bin_texts)])
+    names = [name.encode() for slot in slots for name in slot.names]
+    starts = np.cumsum([0, *map(len, texts + names)])
+    padded = [-(-len(slot.cuts) // 8) * 8 for slot in slots]
     return EncodingArrays(
         roles=roles,
         seeds=np.array(seeds, np.uint64),
@@ -127,33 +127,35 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         centres=np.array([column.centre for column in columns]),
         scales=np.array([column.scale for column in columns]),
         number_rows=numbered((roles >= cells.BINS) & (roles <= cells.DATE)),
-        slot_of=np.where(widths > 0, firsts, -1),
-        prefixes=np.column_stack([ends[: len(texts)], ends[1 : len(texts) + 1]]),
+        first_slots=np.where(np.diff(ends) > 0, ends[:-1], -1),
+        prefixes=np.column_stack([starts[: len(texts)], starts[1 : len(texts) + 1]]),
         slot_columns=slot_columns,
-        value_rows=numbered(second | (slot_roles == cells.NUMERIC)),
+        slot_roles=slot_roles,
+        date_parts=np.array([slot.part for slot in slots], np.int64),
+        value_rows=numbered(np.isin(slot_roles, (cells.WHOLE, cells.NUMERIC, cells.SLOPE))),
         word_rows=numbered(slot_roles == cells.TEXT),
-        pairs=pairs,
-        terms=terms,
-        edge_from=np.cumsum([0, *map(len, padded)]),
-        edges=np.array([edge for edges in padded for edge in edges], np.float64),
-        bin_from=np.cumsum([0, *map(len, bin_names)]),
-        bin_hashes=np.array([key for keys in bin_hashes for key in keys], np.uint64),
-        bin_names=ends[len(texts) :],
-        prefix_text=_bytes(b"".join(texts + bin_texts)),
-        knot_from=np.cumsum([0, *map(len, knots)]),
-        knots=np.array([knot for some in knots for knot in some], np.float64),
-        levels=np.array([level for column in columns for level in _filled_up(column.levels)], np.float64),
-        slopes=np.array([slope for column in columns for slope in _filled_up(slopes_of(column))], np.float64),
-        date_parts=date_parts,
-        part_hashes=np.array([key for keys in part_hashes for key in keys], np.uint64),
-        part_names=part_names,
+        terms=_terms(recipe, columns, ends),
+        value_from=np.cumsum([0, *(len(slot.keys) for slot in slots)]),
+        hashes=np.array([hashed(key, seeds[slot.column]) for slot in slots for key in slot.keys], np.uint64),
+        names=starts[len(texts) :],
+        prefix_text=_bytes(b"".join(texts + names)),
+        cut_from=np.cumsum([0, *padded]),
+        cuts=_padded([slot.cuts for slot in slots], padded, np.inf),
+        levels=_padded([slot.levels for slot in slots], padded, 0.0),
+        slopes=_padded([slot.slopes for slot in slots], padded, 0.0),
         manner=manner_of(recipe),
         positive=_bytes((recipe.positive or "").strip(" \t").encode()),
-        positive_number=_as_number(recipe.positive),
+        positive_number=number_from_text(recipe.positive or ""),
         labels_needed=labels_needed,
         exact=recipe.exact,
         mask=np.uint64(2**64 - 1 if recipe.exact else recipe.n_features - 1),
     )
+
+
+def _padded(lists: Sequence[Sequence[float]], lengths: Sequence[int], fill: float) -> np.ndarray:
+    """Return the lists after one another, each padded to its length."""
+    padded = [[*some, *[fill] * (length - len(some))] for some, length in zip(lists, lengths, strict=True)]
+    return np.array([number for some in padded for number in some], np.float64)
 
 
 def _role(column: Column, recipe: Recipe) -> int:
@@ -181,24 +183,17 @@ def slopes_of(column: Column) -> list[float]:
     return [*np.where(np.isfinite(steep), steep, 0.0).tolist(), 0.0]
 
 
-def _filled_up(numbers: Sequence[float]) -> list[float]:
-    """Return the numbers, padded with zeros to a multiple of 8."""
-    return [*numbers, *[0.0] * (-len(numbers) % 8)]
-
-
-def _crossed(
-    recipe: Recipe, columns: Sequence[Column], firsts: np.ndarray, widths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs and crosses of more columns, as ranges of slots."""
+def _terms(recipe: Recipe, columns: Sequence[Column], ends: np.ndarray) -> np.ndarray:
+    """Return the crosses as ranges of slots, those of two columns first."""
     # A column's position in the plan differs from that in the recipe, which includes ignored columns.
-    place = {column.name: c for c, column in enumerate(columns)}
-    found = [[place[(recipe.columns or ())[column].name] for column in chosen] for chosen in column_crosses(recipe)]
-    slots = [[end for c in chosen for end in (int(firsts[c]), int(firsts[c] + widths[c]))] for chosen in found]
-    pairs, more = ([some for some in slots if (len(some) > 4) == many] for many in (False, True))
-    terms = np.full((len(more), max(map(len, more), default=0)), -1)
-    for row, some in zip(terms, more, strict=True):
-        row[: len(some)] = some
-    return np.array(pairs, np.int64).reshape(-1, 4), terms
+    position = {column.name: c for c, column in enumerate(columns)}
+    names = [column.name for column in recipe.columns or ()]
+    crosses = sorted(column_crosses(recipe), key=lambda cross: len(cross) > 2)
+    terms = np.full((len(crosses), 2 * max(map(len, crosses), default=0)), -1)
+    for term, cross in zip(terms, crosses, strict=True):
+        chosen = [position[names[column]] for column in cross]
+        term[: 2 * len(cross)] = np.column_stack([ends[chosen], ends[1:][chosen]]).ravel()
+    return terms
 
 
 def _bytes(text: bytes) -> np.ndarray:
@@ -208,14 +203,6 @@ def _bytes(text: bytes) -> np.ndarray:
 def numbered(which: np.ndarray) -> np.ndarray:
     """Return 0, 1, 2, ... where `which` is true, -1 elsewhere."""
     return np.where(which, np.cumsum(which) - 1, -1)
-
-
-def _as_number(text: str | None) -> float:
-    """Return a text as a number, or NaN (which equals nothing) if it is not one."""
-    try:
-        return float(text or "nan")
-    except ValueError:
-        return float("nan")
 
 
 def _told_apart(edges: Sequence[float]) -> list[str]:

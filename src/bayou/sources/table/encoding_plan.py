@@ -73,7 +73,8 @@ class EncodingPlan:
         self._arrays = plan_arrays(recipe, self.columns, labels)
         self._missing_numbers = missing_numbers(recipe.missing)
         # Number of columns with numbers and of slots with values; whether there are weights and text labels.
-        self._number_rows, self._value_rows = _count_of(self._arrays.number_rows), _count_of(self._arrays.value_rows)
+        rows = self._arrays.number_rows, self._arrays.value_rows
+        self._number_rows, self._value_rows = (int(numbers.max(initial=-1)) + 1 for numbers in rows)
         self._has_weights = bool((self._arrays.roles == cells.WEIGHT).any())
         self._has_classes = bool((self._arrays.roles == cells.LABEL_CLASS).any())
         self._slot_groups = self._groups_of_slots() if groups else None
@@ -105,11 +106,9 @@ class EncodingPlan:
 
     def hashes(self, column: int, table: np.ndarray, size: int) -> np.ndarray:
         """Return the hash of each cell of one column of a table with `size` rows."""
-        only = np.full(len(self.columns), -1)
-        only[column] = 0
-        one = np.full(1, -1)
-        slots = FeatureSlots.empty(np.empty((1, size), self._key), np.empty((0, 0)), one)
-        arrays = self._arrays._replace(slot_of=only, value_rows=one)
+        arrays, none = self._arrays, np.full(1, -1)
+        slots = FeatureSlots.empty(np.empty((1, size), self._key), np.empty((0, 0)), none)
+        arrays = arrays._replace(slot_columns=np.array([column]), slot_roles=arrays.roles[[column]], value_rows=none)
         features.fill(table, arrays, np.empty((0, 0)), np.arange(size), slots)
         return slots.keys[0]
 
@@ -244,13 +243,9 @@ class _BlockEncoder:
         text_columns.fill_words(table, arrays, self.rows, self.lists, self.slots, seen, stamps, self.wrong)
 
     @property
-    def _crossed(self) -> bool:
-        return len(self.arrays.pairs) + len(self.arrays.terms) > 0
-
-    @property
     def _plain(self) -> bool:
         """True if each row has exactly one feature per slot, of value 1, and no crosses."""
-        return len(self.slots.values) == 0 and len(self.slots.word_ends) == 0 and not self._crossed
+        return len(self.slots.values) == 0 and len(self.slots.word_ends) == len(self.arrays.terms) == 0
 
     def _count(self) -> tuple[int, bool]:
         """Return the number of features, and whether there are bad rows: those with too many words or features."""
@@ -323,8 +318,3 @@ class _BlockEncoder:
         name, text = self.plan.columns[column].name, columns.text(row, column)
         what_was_expected = _WHAT[what].format(name=name, text=text, label=self.plan._label)
         return BadLine(line, columns.place(row, column), what_was_expected)
-
-
-def _count_of(rows: np.ndarray) -> int:
-    """Return how many entries `numbered` has given a number."""
-    return int(rows.max(initial=-1)) + 1

@@ -10,8 +10,9 @@ from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.edges import at_most, is_nan
 from bayou.kernels.parse_text import address_of, load_uint8, load_uint32, load_uint64
+from bayou.recipe.hashing import hash_text
 from bayou.sources.table import cells
-from bayou.sources.table.dates import DATE_VALUES, part_of
+from bayou.sources.table.dates import part_of
 
 # Standardized numbers are clipped here, so that one outlier alone does not move a weight.
 CLIP = 5.0
@@ -50,48 +51,36 @@ def fill(columns, plan, numbers, rows, slots):
     slots.values[value_rows[slot], i] is the feature's value, 0 if there is none; where value_rows is -1 all values are
     1. Slots with word_rows[slot] >= 0 are left unchanged.
     """
-    exact, roles, seeds, missing = plan.exact, plan.roles, plan.seeds, plan.missing
-    centres, scales, slot_of = plan.centres, plan.scales, plan.slot_of
+    exact, seeds, missing, centres, scales = plan.exact, plan.seeds, plan.missing, plan.centres, plan.scales
+    slot_columns, slot_roles, date_parts = plan.slot_columns, plan.slot_roles, plan.date_parts
     number_rows, value_rows, word_rows = plan.number_rows, plan.value_rows, slots.word_rows
-    edge_from, edges, bin_from, bin_hashes = plan.edge_from, plan.edges, plan.bin_from, plan.bin_hashes
-    knot_from, knots, levels, slopes = plan.knot_from, plan.knots, plan.levels, plan.slopes
-    date_parts, part_hashes = plan.date_parts, plan.part_hashes
-    keys, values, manner = slots.keys, slots.values, address_of(plan.manner)
+    value_from, hashes, cut_from, cuts = plan.value_from, plan.hashes, plan.cut_from, plan.cuts
+    keys, values, manner, none = slots.keys, slots.values, address_of(plan.manner), empty(0, np.float64)
     for first in range(0, rows.size, TILE):
         some = rows[first : first + TILE]
-        for c in range(roles.size):
-            role, s, seed = roles[c], slot_of[c], seeds[c]
-            if s < 0 or word_rows[s] >= 0:
+        for s in range(slot_columns.size):
+            if word_rows[s] >= 0:
                 continue
-            slot = keys[s, first : first + TILE]
+            c, role = slot_columns[s], slot_roles[s]
+            seed, slot = seeds[c], keys[s, first : first + TILE]
+            number = numbers[number_rows[c]] if number_rows[c] >= 0 else none
+            value = values[value_rows[s], first : first + TILE] if value_rows[s] >= 0 else none
+            entries, cut = hashes[value_from[s] : value_from[s + 1]], cuts[cut_from[s] : cut_from[s + 1]]
             if columns[c, cells.CODES]:
                 _look_up(columns[c], some, exact, missing[c], slot)
             elif role == cells.CATEGORY:
                 _hash_cells(columns[c], some, exact, seed, slot)
-            elif role in (cells.FLAG, cells.CODE):
-                _hash_values(columns[c], some, exact, role, seed, manner, slot)
             elif role == cells.NUMERIC:
-                value = values[value_rows[s], first : first + TILE]
-                _scale(numbers[number_rows[c]], some, centres[c], scales[c], seed, missing[c], slot, value)
-            elif role == cells.VALUES:
-                _hash_numbers(numbers[number_rows[c]], some, exact, seed, missing[c], slot)
+                _scale(number, some, centres[c], scales[c], seed, missing[c], slot, value)
+            elif role == cells.BINS:
+                _find_bins(number, some, cut, entries, slot)
             elif role == cells.DATE:
-                for k in range(date_parts.shape[1]):
-                    if date_parts[c, k] >= 0:
-                        slot = keys[s, first : first + TILE]
-                        _find_parts(numbers[number_rows[c]], some, k, part_hashes[date_parts[c, k] :], slot)
-                        s += 1
+                _find_parts(number, some, date_parts[s], entries, slot)
+            elif role == cells.SLOPE:
+                levels, slopes = plan.levels[cut_from[s] :], plan.slopes[cut_from[s] :]
+                _slope(number, some, cut, levels, slopes, seed, slot, value)
             else:
-                hashes = bin_hashes[bin_from[c] : bin_from[c + 1]]
-                _find_bins(numbers[number_rows[c]], some, edges[edge_from[c] : edge_from[c + 1]], hashes, slot)
-                if role == cells.WHOLE:
-                    slot, value = keys[s + 1, first : first + TILE], values[value_rows[s + 1], first : first + TILE]
-                    _hash_whole(columns[c], some, numbers[number_rows[c]], exact, seed, slot, value)
-            begin, end = knot_from[c], knot_from[c + 1]
-            if begin < end:
-                slot, value = keys[s + 1, first : first + TILE], values[value_rows[s + 1], first : first + TILE]
-                level, steep = levels[begin:end], slopes[begin:end]
-                _slope(numbers[number_rows[c]], some, knots[begin:end], level, steep, seed, slot, value)
+                _hash_texts(columns[c], some, number, exact, role, seed, manner, slot, value)
 
 
 @kernel
@@ -116,32 +105,21 @@ def _hash_cells(column, rows, exact, seed, slot):
         if end - at == 8 and not exact:
             slot[i] = cells.hash_eight(at, seed)
         else:
-            slot[i] = cells.hash_text(exact, at, end - at, seed)
+            slot[i] = hash_text(exact, at, end - at, seed)
 
 
 @kernel
-def _hash_values(column, rows, exact, role, seed, manner, slot):
+def _hash_texts(column, rows, numbers, exact, role, seed, manner, slot, value):
+    """Hash the text of each cell's feature; `value`, unless empty, is 0 where there is no text."""
     text = cells.column_text(column)
     spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
     for i in range(rows.size):
-        at, end = cells.cell_at(text, rows[i])
-        start, stop = cells.value_text(role, at, end, address_of(spare), manner)
-        slot[i] = cells.hash_text(exact, start, stop - start, seed)
-
-
-@kernel
-def _hash_whole(column, rows, numbers, exact, seed, slot, value):
-    text = cells.column_text(column)
-    spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
-    for i in range(rows.size):
-        at, end = cells.cell_at(text, rows[i])
-        start, stop = at, at
-        if not np.isnan(numbers[rows[i]]):
-            start, stop = cells.whole_text(at, end, address_of(spare))
-            if start == stop and cells.is_whole(numbers[rows[i]]):  # not a plain number: 1,400
-                start, stop = cells.number_text(numbers[rows[i]], address_of(spare))
-        slot[i] = cells.hash_text(exact, start, stop - start, seed)
-        value[i] = 1.0 if start < stop else 0.0
+        at, end = cells.cell_at(text, rows[i]) if role != cells.VALUES else (0, 0)
+        x = numbers[rows[i]] if numbers.size else 0.0
+        start, stop = cells.feature_text(role, at, end, x, address_of(spare), manner)
+        slot[i] = hash_text(exact, start, stop - start, seed)
+        if value.size:
+            value[i] = start < stop
 
 
 @kernel
@@ -153,23 +131,11 @@ def _scale(numbers, rows, centre, scale, seed, missing, slot, value):
 
 
 @kernel
-def _hash_numbers(numbers, rows, exact, seed, missing, slot):
-    spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
-    for i in range(rows.size):
-        x = numbers[rows[i]]
-        if np.isnan(x):
-            slot[i] = missing
-        else:
-            start, stop = cells.number_text(x, address_of(spare))
-            slot[i] = cells.hash_text(exact, start, stop - start, seed)
-
-
-@kernel
 def _find_parts(numbers, rows, part, hashes, slot):
     """Look up the hash of each date's part in `hashes`, where that of a missing date comes last."""
     for i in range(rows.size):
         x = numbers[rows[i]]
-        slot[i] = hashes[DATE_VALUES[part] if np.isnan(x) else part_of(part, x)]
+        slot[i] = hashes[hashes.size - 1 if np.isnan(x) else part_of(part, x)]
 
 
 @kernel

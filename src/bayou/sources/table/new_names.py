@@ -9,7 +9,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import address_of, load_uint8, load_uint32
 from bayou.recipe.numbering import is_new
 from bayou.sources.table import cells
-from bayou.sources.table.dates import DATE_VALUES, part_of
+from bayou.sources.table.dates import part_of
 
 # Size of the table of recent features, by which most repeats are found.
 _RECENT = 1 << 12
@@ -43,10 +43,9 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
         origins[k]       (slot, word) of the feature; for a cross one such pair per half, -1 where there is none
         spans[k]         for each half: start and stop of its prefix, start and stop of its name, -1 where there is none
     """
-    roles, number_rows, slot_columns, slot_of = plan.roles, plan.number_rows, plan.slot_columns, plan.slot_of
-    date_parts, part_names, manner = plan.date_parts, plan.part_names, address_of(plan.manner)
-    prefixes, bin_names, bin_from = plan.prefixes, plan.bin_names, plan.bin_from
-    edge_from, edges = plan.edge_from, plan.edges
+    slot_columns, slot_roles, number_rows = plan.slot_columns, plan.slot_roles, plan.number_rows
+    date_parts, manner = plan.date_parts, address_of(plan.manner)
+    prefixes, names, value_from, cut_from, cuts = plan.prefixes, plan.names, plan.value_from, plan.cut_from, plan.cuts
     word_rows, word_places = slots.word_rows, slots.word_places
     for k in range(rows.size):
         for half in range(origins.shape[1] // 2):
@@ -56,8 +55,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             if s < 0:
                 continue
             # Phase 1: the column, and the row of its dictionary if it has one.
-            c = slot_columns[s]
-            role, row = roles[c], rows[k]
+            c, role, row = slot_columns[s], slot_roles[s], rows[k]
             spans[k, to], spans[k, to + 1] = prefixes[c, 0], prefixes[c, 1]
             text = cells.column_text(columns[c])
             if columns[c, cells.CODES]:
@@ -66,36 +64,26 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                     spans[k, to + 2] = spans[k, to + 3] = 0
                     continue
                 row = np.int64(load_uint32(columns[c, cells.CODES] + 4 * row))
-            # Phase 2: names that are made from a number: parts of dates, bins, values.
+            # Phase 2: names that are made from a number: bins, parts of dates, values.
             written = address_of(spare) + cells.CELL_PADDING_BYTES * (origins.shape[1] // 2 * k + half)
-            if role == cells.DATE:
-                which = s - slot_of[c]
-                part = 0
-                while date_parts[c, part] < 0 or which > 0:
-                    which -= date_parts[c, part] >= 0
-                    part += 1
-                x = numbers[number_rows[c], row]
-                name = part_names + date_parts[c, part]
-                name += DATE_VALUES[part] if np.isnan(x) else part_of(part, x)
-                spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
-                continue
-            if number_rows[c] >= 0 and (s == slot_of[c] or role != cells.WHOLE):
-                x = numbers[number_rows[c], row]
-                if s != slot_of[c]:
-                    continue  # the slope is named like the column
+            x = numbers[number_rows[c], row] if number_rows[c] >= 0 else 0.0
+            if role in (cells.BINS, cells.DATE):
+                name = value_from[s]
                 if np.isnan(x):
-                    spans[k, to + 2] = spans[k, to + 3] = 0
-                elif role == cells.VALUES:
-                    spans[k, to + 2], spans[k, to + 3] = cells.number_text(x, written)
-                elif role != cells.NUMERIC:
-                    edge = edge_from[c]
-                    while edge < edge_from[c + 1] and edges[edge] <= x:
-                        edge += 1
-                    name = bin_from[c] + edge - edge_from[c]
-                    spans[k, to], spans[k, to + 1] = bin_names[name], bin_names[name + 1]
+                    name = value_from[s + 1] - 1
+                elif role == cells.DATE:
+                    name += part_of(date_parts[s], x)
+                else:
+                    for cut in range(cut_from[s], cut_from[s + 1]):
+                        name += cuts[cut] <= x
+                spans[k, to], spans[k, to + 1] = names[name], names[name + 1]
                 continue
+            if role == cells.SLOPE or role == cells.NUMERIC:
+                if role == cells.NUMERIC and np.isnan(x):
+                    spans[k, to + 2] = spans[k, to + 3] = 0
+                continue  # named like the column
             # Phase 3: names taken from the cell: all of it, or one word.
-            at, end = cells.cell_at(text, row)
+            at, end = cells.cell_at(text, row) if role != cells.VALUES else (0, 0)
             if word_rows[s] >= 0:
                 end = columns[c, cells.CELL_TEXT] + np.int64(word_places[origins[k, 2 * half + 1]])
                 begin = at
@@ -106,12 +94,8 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
                 else:
                     while at > begin and cells.is_word(load_uint8(at - 1)):
                         at -= 1
-            if role == cells.WHOLE:
-                at, end = cells.whole_text(at, end, written)
-                if at == end:
-                    at, end = cells.number_text(numbers[number_rows[c], row], written)
-            elif role != cells.TEXT:
-                at, end = cells.value_text(role, at, end, written, manner)
+            if role != cells.TEXT:
+                at, end = cells.feature_text(role, at, end, x, written, manner)
             spans[k, to + 2], spans[k, to + 3] = at, end
 
 

@@ -25,7 +25,7 @@ def transpose(slots, mask, indices):
 @kernel
 def count(plan, slots, rows, wrong):
     """Return (number of features, longest row before crosses, number of bad rows), marking oversized rows as bad."""
-    value_rows, pairs, terms = plan.value_rows, plan.pairs, plan.terms
+    value_rows, terms = plan.value_rows, plan.terms
     values, word_rows, word_ends = slots.values, slots.word_rows, slots.word_ends
     width = value_rows.size
     ends = zeros(width + 1, np.int64)
@@ -42,16 +42,12 @@ def count(plan, slots, rows, wrong):
             ends[s + 1] = k
         longest = max(longest, k)
         crossed = 0
-        for p in range(pairs.shape[0]):
-            crossed += (ends[pairs[p, 1]] - ends[pairs[p, 0]]) * (ends[pairs[p, 3]] - ends[pairs[p, 2]])
-            if crossed > MAX_ROW_CROSSES:
-                break
         for t in range(terms.shape[0]):
-            one = 1
+            product = 1
             for part in range(0, terms.shape[1], 2):
-                if terms[t, part] >= 0 and one <= MAX_ROW_CROSSES:
-                    one *= ends[terms[t, part + 1]] - ends[terms[t, part]]
-            crossed += one
+                if terms[t, part] >= 0:
+                    product = min(product * (ends[terms[t, part + 1]] - ends[terms[t, part]]), MAX_ROW_CROSSES + 1)
+            crossed += product
             if crossed > MAX_ROW_CROSSES:
                 break
         if k > MAX_ROW_FEATURES or crossed > MAX_ROW_CROSSES:
@@ -69,14 +65,14 @@ def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, g
     only crosses have more than one. groups, unless empty, receives the group of each feature's slot; entries of crosses
     are not changed.
     """
-    value_rows, pairs, terms, mask, exact = plan.value_rows, plan.pairs, plan.terms, plan.mask, plan.exact
+    value_rows, terms, mask, exact = plan.value_rows, plan.terms, plan.mask, plan.exact
     values, word_rows, word_ends, words = slots.values, slots.word_rows, slots.word_ends, slots.words
     slot_keys = slots.keys
     width, n = slot_keys.shape
     keys, sizes = empty(longest, np.uint64), empty(longest, np.float64)
     places = empty((longest, 2), np.int32)
     ends = zeros(width + 1, np.int64)
-    made, at = empty(MOST_PARTS, np.uint64), empty(MOST_PARTS, np.int64)
+    chosen = empty(MOST_PARTS, np.int64)
     k = 0
     indptr[0] = 0
     for i in range(n):
@@ -106,55 +102,52 @@ def assemble(plan, slots, longest, indptr, indices, out, origins, slot_groups, g
             if groups.size:
                 groups[k] = slot_groups[places[m, 0]]
             k += 1
-        for p in range(pairs.shape[0]):
-            for a in range(ends[pairs[p, 0]], ends[pairs[p, 1]]):
-                for b in range(ends[pairs[p, 2]], ends[pairs[p, 3]]):
+        for t in range(terms.shape[0]):
+            if terms.shape[1] > 4 and terms[t, 4] >= 0:
+                k = _put_term(exact, mask, terms[t], ends, keys, sizes, places, k, indices, out, origins, chosen)
+                continue
+            for a in range(ends[terms[t, 0]], ends[terms[t, 1]]):
+                for b in range(ends[terms[t, 2]], ends[terms[t, 3]]):
                     indices[k] = cross_keys(keys[a], keys[b], exact) & mask
                     out[k] = sizes[a] * sizes[b]
                     if origins.size:
                         origins[k] = -1
-                        origins[k, 0], origins[k, 1], origins[k, 2], origins[k, 3] = (
-                            places[a, 0], places[a, 1], places[b, 0], places[b, 1],
-                        )  # fmt: skip
+                        origins[k, 0], origins[k, 1] = places[a, 0], places[a, 1]
+                        origins[k, 2], origins[k, 3] = places[b, 0], places[b, 1]
                     k += 1
-        for t in range(terms.shape[0]):
-            k = _put_term(exact, mask, terms[t], ends, keys, sizes, places, k, indices, out, origins, made, at)
         indptr[i + 1] = k
     return k
 
 
 @kernel
-def _put_term(exact, mask, term, ends, keys, sizes, places, k, indices, out, origins, made, at):
+def _put_term(exact, mask, term, ends, keys, sizes, places, k, indices, out, origins, chosen):
     """Write the crosses of one term, a feature for each choice of one feature per column; return the next offset.
 
-    Crosses are written from offset k on.
+    Crosses are written from offset k on. `chosen` is scratch: the feature that is chosen of each column.
     """
-    last = 0
-    while 2 * last < term.size and term[2 * last] >= 0:
-        if ends[term[2 * last]] == ends[term[2 * last + 1]]:
+    parts = 0
+    while 2 * parts < term.size and term[2 * parts] >= 0:
+        chosen[parts] = ends[term[2 * parts]]
+        if chosen[parts] == ends[term[2 * parts + 1]]:
             return k
-        last += 1
-    last -= 1
-    depth = 0
-    at[0] = ends[term[0]]
-    while depth >= 0:
-        if at[depth] == ends[term[2 * depth + 1]]:
-            depth -= 1
-            at[max(depth, 0)] += 1
-        elif depth < last:
-            made[depth] = cross_keys(made[depth - 1], keys[at[depth]], exact) if depth else keys[at[0]]
-            depth += 1
-            at[depth] = ends[term[2 * depth]]
-        else:
-            indices[k] = cross_keys(made[depth - 1], keys[at[depth]], exact) & mask
-            value = 1.0
-            if origins.size:
-                origins[k] = -1
-            for part in range(last + 1):
-                value *= sizes[at[part]]
-                if origins.size:
-                    origins[k, 2 * part], origins[k, 2 * part + 1] = places[at[part], 0], places[at[part], 1]
-            out[k] = value
-            k += 1
-            at[depth] += 1
-    return k
+        parts += 1
+    while True:
+        key, value = keys[chosen[0]], sizes[chosen[0]]
+        for part in range(1, parts):
+            key = cross_keys(key, keys[chosen[part]], exact)
+            value *= sizes[chosen[part]]
+        indices[k] = key & mask
+        out[k] = value
+        if origins.size:
+            origins[k] = -1
+            for part in range(parts):
+                origins[k, 2 * part], origins[k, 2 * part + 1] = places[chosen[part], 0], places[chosen[part], 1]
+        k += 1
+        part = parts - 1
+        chosen[part] += 1
+        while chosen[part] == ends[term[2 * part + 1]]:
+            if part == 0:
+                return k
+            chosen[part] = ends[term[2 * part]]
+            part -= 1
+            chosen[part] += 1

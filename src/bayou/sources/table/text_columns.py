@@ -10,6 +10,7 @@ from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte
 from bayou.kernels.parse_text import PADDING, address_of, load_uint8
+from bayou.recipe.hashing import hash_text
 from bayou.sources.table import cells
 
 _WORDS = re.compile(r"\w+")
@@ -66,7 +67,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
 
     `seen` and `stamps` are scratch for a hash table of the words of one cell. Rows with too many words become bad.
     """
-    exact, roles, seeds, slot_of = plan.exact, plan.roles, plan.seeds, plan.slot_of
+    exact, roles, seeds, first_slots = plan.exact, plan.roles, plan.seeds, plan.first_slots
     words, word_rows, word_ends, word_places = slots.words, slots.word_rows, slots.word_ends, slots.word_places
     n_words = 0
     stamp = 0
@@ -74,7 +75,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
     spare = empty(cells.CELL_PADDING_BYTES, np.uint8)
     manner = address_of(plan.manner)
     for c in range(roles.size):
-        s = slot_of[c]
+        s = first_slots[c]
         if s < 0 or word_rows[s] < 0:
             continue
         t = word_rows[s]
@@ -100,7 +101,7 @@ def fill_words(columns, plan, rows, lists, slots, seen, stamps, wrong):
                         at += 1
                     stop = at
                 place = at
-                key = cells.hash_text(exact, start, stop - start, seeds[c])
+                key = hash_text(exact, start, stop - start, seeds[c])
                 at += lists[c]
                 k = np.int64(key & np.uint64(last))
                 while stamps[k] == stamp and seen[k] != key:
