@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from bayou import __version__
-from bayou.cli import exit_codes, vw_flags
+from bayou.cli import exit_codes, options, vw_flags
 from bayou.cli.demo.command import demo
 from bayou.cli.interrupts import InterruptHandler
 from bayou.cli.terminal import output, streams
@@ -45,8 +45,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for _name in NAMES:
-    app.command(cls=vw_flags.KINDS.get(_name))(getattr(import_module(f"bayou.cli.{_name}"), _name))
-app.command()(demo)
+    app.command(cls=vw_flags.KINDS.get(_name))(options.command(getattr(import_module(f"bayou.cli.{_name}"), _name)))
+app.command()(options.command(demo))
 
 
 def _print_version(wanted: bool) -> None:

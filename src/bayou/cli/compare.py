@@ -16,9 +16,9 @@ from bayou.core import registry
 PICTURES = (".png", ".svg", ".pdf")
 
 
-@options.with_groups()
 def compare(
     data: options.Data,
+    *,
     learner: Annotated[
         list[str] | None,
         typer.Option(
@@ -27,12 +27,12 @@ def compare(
             f"{', '.join(registry.DEFAULT_COMPARED_REGRESSION)}."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw the learning curves into this file: .png, .svg, .pdf.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the learning curves into this file.")] = None,
+    out: Path | None = None,
+    csv: Path | None = None,
     delay: options.Delay = 0,
     format: options.Format = "auto",
-    recipe: options.Group = {},  # noqa: B006
-    reading: options.Group = {},  # noqa: B006
+    recipe: options.Recipe,
+    reading: options.Reading,
     report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -45,6 +45,10 @@ def compare(
     Example:
 
         bayou compare clicks.csv --label clicked --learner bank --learner ftrl
+
+    Args:
+        out: Draw the learning curves into this file: .png, .svg, .pdf.
+        csv: Write the learning curves into this file.
     """
     options.check_ending("--out", out, PICTURES)
     options.check_outputs({"--out": out, "--csv": csv, "--report": report}, data)

@@ -36,29 +36,16 @@ VIEWS = {
 
 
 def features(
-    model: Annotated[Path, typer.Argument(help="The model.")],
-    top: Annotated[
-        int | None,
-        typer.Option(min=0, help="How many to show; 50 if not given, of several classes 5 each."),
-    ] = None,
+    model: Path,
+    *,
+    top: Annotated[int | None, typer.Option(min=0)] = None,
     by: Annotated[str, typer.Option(help=f"In which order: {'; '.join(map(': '.join, ORDERS.items()))}.")] = "mean",
     view: Annotated[str, typer.Option(help=f"{'; '.join(map(': '.join, VIEWS.items()))}.")] = "model",
-    class_: Annotated[str | None, typer.Option("--class", help="Of several classes, one to show.")] = None,
-    selected: Annotated[
-        bool, typer.Option(help="All that the model selected (spike-slab, ftrl), and no others.")
-    ] = False,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Of a bank with pairs: the pairs of features with the largest weights.")
-    ] = False,
-    index: Annotated[
-        bool, typer.Option("--index", help="Also the number that each feature was hashed to, as Vowpal Wabbit has it.")
-    ] = False,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            help="A .csv or .json file to write; - is CSV on standard output. With --selected .json is a plain model."
-        ),
-    ] = None,
+    class_: Annotated[str | None, typer.Option("--class")] = None,
+    selected: bool = False,
+    pairs: Annotated[bool, typer.Option("--pairs")] = False,
+    index: Annotated[bool, typer.Option("--index")] = False,
+    out: str | None = None,
 ) -> None:
     """Show a model's largest weights, by name.
 
@@ -76,6 +63,15 @@ def features(
         bayou features wines.bayou --class riesling
 
         bayou features clicks.bayou --pairs
+
+    Args:
+        model: The model.
+        top: How many to show; 50 if not given, of several classes 5 each.
+        class_: Of several classes, one to show.
+        selected: All that the model selected (spike-slab, ftrl), and no others.
+        pairs: Of a bank with pairs: the pairs of features with the largest weights.
+        index: Also the number that each feature was hashed to, as Vowpal Wabbit has it.
+        out: A .csv or .json file to write; - is CSV on standard output. With --selected .json is a plain model.
     """
     options.check_choice("--by", by, ORDERS)
     options.check_choice("--view", view, VIEWS)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="The model.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+    model: Path,
+    *,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Show what is in a model file.
 
@@ -25,6 +26,10 @@ def info(
     Example:
 
         bayou info m.bayou
+
+    Args:
+        model: The model.
+        as_json: Print it as one JSON object.
     """
     from bayou.core.extras import Extras
     from bayou.core.storage import load

@@ -10,14 +10,15 @@ import typer
 from bayou.cli import options
 from bayou.cli.terminal import output
 
+_Recipe = Annotated[options.Group, options.recipe_without("bits", "exact", "hash_all", "negative_rate")]
 
-@options.with_groups("bits", "exact", "hash_all", "negative_rate", "on_error", "threads")
+
 def look(
     data: options.Data,
+    *,
     format: options.Format = "auto",
-    recipe: options.Group = {},  # noqa: B006
-    reading: options.Group = {},  # noqa: B006
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+    recipe: _Recipe,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Show what the columns of a table are taken for; learn nothing.
 
@@ -27,13 +28,16 @@ def look(
     Example:
 
         bayou look clicks.csv --label clicked
+
+    Args:
+        as_json: Print it as one JSON object.
     """
     options.check_choice("--format", format, options.FORMATS)
     with output.preparing():
         from bayou.cli.terminal import columns
         from bayou.runs.look import look as run
 
-        found = run(data, format=format, **recipe, **reading)
+        found = run(data, format=format, **recipe)
     if as_json:
         output.print_result(json.dumps(found.as_dict()))
         return

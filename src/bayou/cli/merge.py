@@ -22,21 +22,12 @@ HOW = {
 
 
 def merge(
-    models: Annotated[list[Path], typer.Argument(help="Two models or more, of one learner and recipe.")],
-    out: Annotated[Path, typer.Option(help="Where to write the merged model.")],
-    base: Annotated[
-        Path | None, typer.Option(help="The model that all of them were resumed from; what it knew is counted once.")
-    ] = None,
-    recombine: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DATA",
-            help="Data that none of them has learned: how to combine a bank's lanes is learned afresh from them.",
-        ),
-    ] = None,
-    weight: Annotated[
-        float | None, typer.Option(help="That of the rows of each, if they were learned in shards, with weights.")
-    ] = None,
+    models: list[Path],
+    *,
+    out: Path,
+    base: Path | None = None,
+    recombine: Annotated[list[str] | None, typer.Option(metavar="DATA")] = None,
+    weight: float | None = None,
 ) -> None:
     """Merge models into one that knows what all know.
 
@@ -46,6 +37,13 @@ def merge(
     Example:
 
         bayou merge monday.bayou tuesday.bayou --out both.bayou
+
+    Args:
+        models: Two models or more, of one learner and recipe.
+        out: Where to write the merged model.
+        base: The model that all of them were resumed from; what it knew is counted once.
+        recombine: Data that none of them has learned: how to combine a bank's lanes is learned afresh from them.
+        weight: That of the rows of each, if they were learned in shards, with weights.
     """
     if len(models) < 2:
         raise BadUsage("merge needs at least two models; name one more.")

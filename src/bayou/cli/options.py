@@ -1,4 +1,4 @@
-"""Options that commands share, and checks of them. Those that come in groups are declared once: `with_groups`."""
+"""Options of the commands: the parameters of a command, with help texts from its docstring, and checks of options."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import typer
 
 from bayou.cli.usage import BadUsage, usage
 from bayou.core import spelling
+from bayou.core.docstrings import descriptions
 from bayou.runs.options import recipe_options
 from bayou.sources.formats.registry import FORMATS
 
@@ -21,7 +22,7 @@ ON_ERROR = ("raise", "skip")
 # As in bayou.core.prediction.
 HORIZONS = ("next", "later")
 
-# Options that commands share, which learn from data.
+# Parameters that commands share.
 Data = Annotated[
     list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are decompressed.")
 ]
@@ -33,7 +34,7 @@ Report = Annotated[
 Delay = Annotated[int, typer.Option(min=0, help="How many examples late labels come; all are learned in the end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
-# Placeholder for a group of options in a command's signature (`with_groups`). The command gets a dict of them.
+# Type of a parameter that stands for several options, which `Annotated` lists; the command gets a dict of them.
 Group = dict[str, Any]
 
 # Further flags of options, besides their names.
@@ -53,6 +54,10 @@ def of_recipe(name: str) -> Any:
     return typer.Option(*flags, min=said.low, max=said.high, help=text)
 
 
+def _option(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
 def _typed(name: str) -> Any:
     """Return the annotated type of an option of the recipe; any sequence in Python is a list of strings here."""
     kind = _OPTIONS[name][0]
@@ -60,64 +65,73 @@ def _typed(name: str) -> Any:
     return Annotated[kind, of_recipe(name)]
 
 
-_RECIPE = {name: _typed(name) for name in _OPTIONS}
+def recipe_without(*names: str) -> list[inspect.Parameter]:
+    """Return the options of the recipe but these."""
+    return [_option(name, _typed(name)) for name in _OPTIONS if name not in names]
 
 
-_READING: dict[str, Any] = {
-    "on_error": Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")],
-    "threads": Threads,
-}
-_GROUPS = {"recipe": _RECIPE, "reading": _READING}
-_DEFAULTS = {"on_error": "skip"}
+Recipe = Annotated[Group, recipe_without()]
+OnError = Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")]
+Reading = Annotated[Group, [_option("on_error", OnError, "skip"), _option("threads", Threads)]]
 
 
-def with_groups(*leave_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Expand the parameters `recipe` and `reading` of a command, both `options.Group`, to their options."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        groups = {name: [option for option in group if option not in leave_out] for name, group in _GROUPS.items()}
-
-        @functools.wraps(command)
-        def called(**given: Any) -> None:
-            recipe, reading = ({option: given.pop(option) for option in group} for group in groups.values())
-            command(**given, recipe=_recipe(**recipe), reading=reading)
-
-        parameters: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            for option in groups.get(parameter.name, ()):
-                annotation, default = _GROUPS[parameter.name][option], _DEFAULTS.get(option)
-                parameters.append(inspect.Parameter(option, parameter.kind, default=default, annotation=annotation))
-            if parameter.name not in groups:
-                parameters.append(parameter)
-        # Typer reads these instead of the command's own.
-        called.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
-        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return called
-
-    return decorate
+def _members(kind: Any) -> list[inspect.Parameter]:
+    """Return the options that a parameter of this type stands for; none if it is an option itself."""
+    more = getattr(kind, "__metadata__", (None,))[0]
+    return more if isinstance(more, list) else []
 
 
-def _recipe(**given: Any) -> dict[str, Any]:
-    """Return the given options of the recipe by name, converted to what a recipe takes."""
-    for name in _COLUMNS:
-        given[name] = columns(given[name])
-    if given["decimal"] is not None:
-        check_choice("--decimal", given["decimal"], ("point", "comma"))
-    given["cross"] = _crosses(given["cross"])
-    given["ranges"] = _ranges(given["ranges"])
-    return {name: value for name, value in given.items() if value is not None}
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the function that Typer makes a command of.
+
+    Positional parameters are arguments and keyword-only ones options. Help texts are the entries under `Args:` at the
+    end of the docstring. A parameter of a `Group` is expanded to its options.
+    """
+    texts, parameters, groups = descriptions(function), list[inspect.Parameter](), dict[str, list[str]]()
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if members := _members(parameter.annotation):
+            groups[parameter.name] = [option.name for option in members]
+        parameters += members or [parameter]
+
+    @functools.wraps(function)
+    def called(**given: Any) -> None:
+        given |= {name: read(given[name]) for name, read in _READ.items() if given.get(name) is not None}
+        for name, members in groups.items():
+            given[name] = {option: given.pop(option) for option in members}
+        function(**given)
+
+    parameters = [_with_help(parameter, texts.get(parameter.name)) for parameter in parameters]
+    called.__doc__ = (inspect.getdoc(function) or "").partition("\n\nArgs:")[0]
+    # Typer reads these instead of the function's own.
+    called.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
 
 
-def columns(options: list[str] | None) -> list[str] | None:
+def _with_help(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter:
+    """Return a parameter with Typer's description of it, which has this help if it has none of its own."""
+    is_option, kind = parameter.kind is parameter.KEYWORD_ONLY, parameter.annotation
+    if not hasattr(kind, "__metadata__"):
+        kind = Annotated[kind, typer.Option() if is_option else typer.Argument()]
+    (info,) = kind.__metadata__
+    info.help = info.help or text
+    return parameter.replace(annotation=kind)
+
+
+# --- reading and checking options -------------------------------------------------------------------------------------
+
+
+def columns(options: list[str] | None) -> list[str]:
     """Return names that were given one by one or separated by commas."""
-    if options is None:
-        return None
-    return [name.strip() for option in options for name in option.split(",") if name.strip()]
+    return [name.strip() for option in options or () for name in option.split(",") if name.strip()]
 
 
-def _crosses(options: list[str] | None) -> list[tuple[str, ...]] | None:
-    if options is None:
-        return None
+def _decimal(option: str) -> str:
+    check_choice("--decimal", option, ("point", "comma"))
+    return option
+
+
+def _crosses(options: list[str]) -> list[tuple[str, ...]]:
     pairs = []
     for option in options:
         names = [name.strip() for name in option.split(",")]
@@ -129,16 +143,23 @@ def _crosses(options: list[str] | None) -> list[tuple[str, ...]] | None:
     return pairs
 
 
-def _ranges(options: list[str] | None) -> list[tuple[str, int, int]] | None:
-    if options is None:
-        return None
+def _ranges(options: list[str]) -> list[tuple[str, int, int]]:
     found = []
-    for part in columns(options) or ():
+    for part in columns(options):
         match = re.fullmatch(r"(?:(.+)=)?(\d{1,10})-(\d{1,10})", part, re.ASCII)
         if match is None:
             raise BadUsage(f"--ranges has {part!r}; expected a name, a first and a last feature, such as a=1-10.")
         found.append((match[1] or part, int(match[2]), int(match[3])))
     return found
+
+
+# Functions that turn the text of an option into what a recipe takes.
+_READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_COLUMNS, columns),
+    "decimal": _decimal,
+    "cross": _crosses,
+    "ranges": _ranges,
+}
 
 
 def check_choice(option: str, value: str, choices: Collection[str]) -> None:

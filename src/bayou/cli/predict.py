@@ -20,36 +20,19 @@ CSV, PARQUET = (".csv", ".csv.gz", ".csv.zst"), (".parquet", ".pq")
 
 def predict(
     data: options.Data,
-    model: Annotated[Path, typer.Option(help="The model.")],
-    out: Annotated[str, typer.Option(help="A .csv, .csv.gz, .csv.zst or .parquet file; - is standard output.")] = "-",
+    *,
+    model: Path,
+    out: str = "-",
     format: Annotated[str, typer.Option(help=f"Of the data: {', '.join(options.FORMATS)}.")] = "auto",
-    on_error: Annotated[str, typer.Option(help="raise: stop at a bad line. skip: write no row for it.")] = "raise",
-    tags: Annotated[
-        bool | None, typer.Option("--tags/--no-tags", help="Write the tags; if not said, when the first rows have any.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns of the data to write beside the predictions, separated by commas."),
-    ] = None,
-    level: Annotated[
-        float, typer.Option(help="How certain it is that what is predicted lies between low and high.")
-    ] = 0.95,
-    quantiles: Annotated[
-        str | None,
-        typer.Option(help="Of a number: what it lies below with these probabilities, such as .1,.5,.9."),
-    ] = None,
-    explain: Annotated[
-        int,
-        typer.Option(
-            min=0, max=100, help="How many features to tell that moved each row's score most, against the average row."
-        ),
-    ] = 0,
-    horizon: Annotated[
-        str,
-        typer.Option(help="later: rows after the training. next: only the next few, the model is trained on steadily."),
-    ] = "later",
+    on_error: str = "raise",
+    tags: Annotated[bool | None, typer.Option("--tags/--no-tags")] = None,
+    keep: list[str] | None = None,
+    level: float = 0.95,
+    quantiles: str | None = None,
+    explain: Annotated[int, typer.Option(min=0, max=100)] = 0,
+    horizon: str = "later",
     threads: options.Threads = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No line of progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet")] = False,
 ) -> None:
     """Predict examples, and say how sure that is.
 
@@ -64,6 +47,18 @@ def predict(
     Example:
 
         bayou predict new.csv --model m.bayou --keep id --out predictions.csv
+
+    Args:
+        model: The model.
+        out: A .csv, .csv.gz, .csv.zst or .parquet file; - is standard output.
+        on_error: raise: stop at a bad line. skip: write no row for it.
+        tags: Write the tags; if not said, when the first rows have any.
+        keep: Columns of the data to write beside the predictions, separated by commas.
+        level: How certain it is that what is predicted lies between low and high.
+        quantiles: Of a number: what it lies below with these probabilities, such as .1,.5,.9.
+        explain: How many features to tell that moved each row's score most, against the average row.
+        horizon: later: rows after the training. next: only the next few, the model is trained on steadily.
+        quiet: No line of progress.
     """
     if out != "-":
         options.check_ending("--out", out, CSV + PARQUET)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bayou.cli import options
 from bayou.cli.terminal import output
@@ -13,9 +10,10 @@ from bayou.cli.usage import extra
 
 
 def replay(
-    state: Annotated[Path, typer.Argument(help="The folder that `bayou serve --data` had.")],
-    out: Annotated[Path, typer.Option(help="Where to write the model.")],
-    name: Annotated[str | None, typer.Option(help="Which model, where the folder has several.")] = None,
+    state: Path,
+    *,
+    out: Path,
+    name: str | None = None,
 ) -> None:
     """Make the model of a server again, from its log alone.
 
@@ -26,6 +24,11 @@ def replay(
     Example:
 
         bayou replay ./state --out m.bayou
+
+    Args:
+        state: The folder that `bayou serve --data` had.
+        out: Where to write the model.
+        name: Which model, where the folder has several.
     """
     options.check_outputs({"--out": out})
     with output.preparing(), extra("serve"):

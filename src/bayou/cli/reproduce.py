@@ -21,21 +21,15 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Tables and figures to run, as `list`, the default, shows them.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller run, of a minute or two.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of draws of weights and stream.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the first draw.")] = 0,
-    examples: Annotated[int | None, typer.Option(min=100, help="Number of examples of each stream.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder for pictures and curves (CSV).")] = Path("reproduce"),
-    data: Annotated[
-        list[str] | None,
-        typer.Option(help="figure2: a Criteo file; l1-table3 to 6: their texts; olss-*: the folder of the data sets."),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes that share the draws; by default one per core.")
-    ] = None,
+    names: list[str] | None = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1)] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    examples: Annotated[int | None, typer.Option(min=100)] = None,
+    out: Path = Path("reproduce"),
+    data: list[str] | None = None,
+    jobs: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
     """Run the papers' tables and figures again.
 
@@ -45,6 +39,16 @@ def reproduce(
     Example:
 
         bayou reproduce table1 --quick
+
+    Args:
+        names: Tables and figures to run, as `list`, the default, shows them.
+        quick: A smaller run, of a minute or two.
+        seeds: Number of draws of weights and stream.
+        seed: The seed of the first draw.
+        examples: Number of examples of each stream.
+        out: The folder for pictures and curves (CSV).
+        data: figure2: a Criteo file; l1-table3 to 6: their texts; olss-*: the folder of the data sets.
+        jobs: Number of processes that share the draws; by default one per core.
     """
     names = names or ["list"]
     if "list" in names and len(names) > 1:

@@ -15,20 +15,20 @@ from bayou.cli.usage import BadUsage
 if TYPE_CHECKING:
     from bayou.runs.select import Selection
 
+_Recipe = Annotated[options.Group, options.recipe_without("hash_all", "negative_rate")]
 
-@options.with_groups("hash_all", "negative_rate")
+
 def select(
     data: options.Data,
-    sizes: Annotated[str, typer.Option(help="How many features a model may have; several, with commas.")] = (
-        "30,100,300,1000"
-    ),
-    set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of spike-slab.")] = None,
+    *,
+    sizes: str = "30,100,300,1000",
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
     format: options.Format = "auto",
-    recipe: options.Group = {},  # noqa: B006
-    holdout: Annotated[float, typer.Option(min=0.001, max=0.9, help="Share of examples to test on.")] = 0.1,
-    reading: options.Group = {},  # noqa: B006
-    out: Annotated[str | None, typer.Option(help="A .csv file for the features of every size; - is stdout.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="A .png file for the path: sizes, AUC, log loss.")] = None,
+    recipe: _Recipe,
+    holdout: Annotated[float, typer.Option(min=0.001, max=0.9)] = 0.1,
+    reading: options.Reading,
+    out: str | None = None,
+    picture: Path | None = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -40,6 +40,13 @@ def select(
     Example:
 
         bayou select clicks.csv --label clicked --sizes 10,30 --out features.csv
+
+    Args:
+        sizes: How many features a model may have; several, with commas.
+        set_: name=value: any parameter of spike-slab.
+        holdout: Share of examples to test on.
+        out: A .csv file for the features of every size; - is stdout.
+        picture: A .png file for the path: sizes, AUC, log loss.
     """
     wanted = _sizes(sizes)
     if out != "-":

@@ -18,38 +18,27 @@ LOG_FORMATS = "text", "json"
 
 
 def serve(
-    data: Annotated[Path, typer.Option(help="The folder for the log and the snapshots; made if it is not there.")],
-    model: Annotated[
-        list[str] | None, typer.Option(help="The model to go on with: FILE, or NAME=FILE again and again.")
-    ] = None,
-    learner: Annotated[
-        str | None, typer.Option(help="Begin with nothing, by this learner, and take any JSON row.")
-    ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A parameter of --learner: name=value.")] = None,
+    *,
+    data: Path,
+    model: list[str] | None = None,
+    learner: str | None = None,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
     bits: Annotated[int | None, options.of_recipe("bits")] = None,
-    label: Annotated[str | None, typer.Option(help="With --learner: the name of the label in rows.")] = None,
-    weight: Annotated[str | None, typer.Option(help="With --learner: the name of the weight in rows.")] = None,
-    host: Annotated[str, typer.Option(help="The address to listen at; others than this machine need --tokens.")] = HOST,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
-    tokens: Annotated[
-        Path | None, typer.Option(help="A file of lines `read TOKEN` and `write TOKEN`: who may do what.")
-    ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Follow the snapshots of another server.")] = False,
-    wait: Annotated[str, typer.Option(help="How long rows wait for their labels: 90s, 30min, 12h, 7d.")] = "7d",
-    default_label: Annotated[
-        str | None, typer.Option(help="The label of rows whose own did not come; if not given, they are not learned.")
-    ] = None,
-    open_rows: Annotated[int, typer.Option(min=1, help="Rows that wait for labels, at most.")] = 10_000_000,
-    snapshot_every: Annotated[int, typer.Option(min=1, help="Examples between two snapshots, at least.")] = 100_000,
-    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request, at most.")] = 32 << 20,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request, at most.")] = 100_000,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait, at most.")] = 4096,
-    max_unfinished: Annotated[
-        int, typer.Option(min=1, help="Bytes of all requests together that are not answered yet, at most.")
-    ] = 256 << 20,
-    log_format: Annotated[
-        str, typer.Option(help="How messages are written to standard error: text, or json, an object per line.")
-    ] = "text",
+    label: str | None = None,
+    weight: str | None = None,
+    host: str = HOST,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = PORT,
+    tokens: Path | None = None,
+    read_only: Annotated[bool, typer.Option("--read-only")] = False,
+    wait: str = "7d",
+    default_label: str | None = None,
+    open_rows: Annotated[int, typer.Option(min=1)] = 10_000_000,
+    snapshot_every: Annotated[int, typer.Option(min=1)] = 100_000,
+    max_body: Annotated[int, typer.Option(min=1)] = 32 << 20,
+    max_rows: Annotated[int, typer.Option(min=1)] = 100_000,
+    max_waiting: Annotated[int, typer.Option(min=1)] = 4096,
+    max_unfinished: Annotated[int, typer.Option(min=1)] = 256 << 20,
+    log_format: str = "text",
 ) -> None:
     """Serve models that learn from what they are sent, over HTTP.
 
@@ -61,6 +50,27 @@ def serve(
         bayou serve --model m.bayou --data ./state
 
         bayou serve --learner bank --data ./state
+
+    Args:
+        data: The folder for the log and the snapshots; made if it is not there.
+        model: The model to go on with: FILE, or NAME=FILE again and again.
+        learner: Begin with nothing, by this learner, and take any JSON row.
+        set_: A parameter of --learner: name=value.
+        label: With --learner: the name of the label in rows.
+        weight: With --learner: the name of the weight in rows.
+        host: The address to listen at; others than this machine need --tokens.
+        port: 0: any that is free.
+        tokens: A file of lines `read TOKEN` and `write TOKEN`: who may do what.
+        read_only: Follow the snapshots of another server.
+        wait: How long rows wait for their labels: 90s, 30min, 12h, 7d.
+        default_label: The label of rows whose own did not come; if not given, they are not learned.
+        open_rows: Rows that wait for labels, at most.
+        snapshot_every: Examples between two snapshots, at least.
+        max_body: Bytes of a request, at most.
+        max_rows: Rows of a request, at most.
+        max_waiting: Requests that wait, at most.
+        max_unfinished: Bytes of all requests together that are not answered yet, at most.
+        log_format: How messages are written to standard error: text, or json, an object per line.
     """
     if learner is not None and model:
         raise BadUsage("--learner begins with nothing and --model goes on with a model; give one of them.")

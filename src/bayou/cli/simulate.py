@@ -25,13 +25,12 @@ KINDS = ("random", "nonbinary", "categorical", "longtail", "groups")
 
 def simulate(
     kind: Annotated[str, typer.Argument(help=f"Which stream: {', '.join(KINDS)}.")],
-    out: Annotated[str, typer.Option(help="Where to write: .svm, .svm.gz, .svm.zst, or - for standard output.")],
-    examples: Annotated[int, typer.Option(min=0, max=10**12, help="Number of examples.")] = 100_000,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream.")] = 0,
-    truth: Annotated[Path | None, typer.Option(help="Where to write the true weights: a .npz file.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="name=value: any parameter of the stream, as in n_features=1000.")
-    ] = None,
+    *,
+    out: str,
+    examples: Annotated[int, typer.Option(min=0, max=10**12)] = 100_000,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    truth: Path | None = None,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
 ) -> None:
     """Write examples drawn from known true weights, as svmlight text.
 
@@ -41,6 +40,13 @@ def simulate(
     Example:
 
         bayou simulate random --examples 10000 --out clicks.svm
+
+    Args:
+        out: Where to write: .svm, .svm.gz, .svm.zst, or - for standard output.
+        examples: Number of examples.
+        seed: Another seed, another stream.
+        truth: Where to write the true weights: a .npz file.
+        set_: name=value: any parameter of the stream, as in n_features=1000.
     """
     if kind not in KINDS:
         from bayou.core.checks import suggest

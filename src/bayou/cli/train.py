@@ -13,39 +13,23 @@ from bayou.cli.terminal import output
 from bayou.core import registry
 
 
-@options.with_groups()
 def train(
     data: options.Data,
+    *,
     learner: Annotated[str | None, typer.Option(help=f"Which learner; {registry.DEFAULT} if not given.")] = None,
-    model: Annotated[Path | None, typer.Option(help="Where to write what was learned.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="A model to go on from, in weights and recipe.")] = None,
-    like: Annotated[Path | None, typer.Option(help="A model to be like in all but the weights.")] = None,
-    passes: Annotated[int, typer.Option(min=1, help="How often to go through the data.")] = 1,
-    processes: Annotated[
-        int, typer.Option(min=1, max=256, help="How many processes learn text at the same time, in rounds.")
-    ] = 1,
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            help="Lanes of pairs of features for the bank: crosses, factors (those, and factorisation machines), or "
-            "auto and auto,factors, which drop what does not pay."
-        ),
-    ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="name=value: any parameter of the learner.")] = None,
+    model: Path | None = None,
+    resume: Path | None = None,
+    like: Path | None = None,
+    passes: Annotated[int, typer.Option(min=1)] = 1,
+    processes: Annotated[int, typer.Option(min=1, max=256)] = 1,
+    pairs: str | None = None,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
     format: options.Format = "auto",
-    recipe: options.Group = {},  # noqa: B006
-    holdout: Annotated[
-        str | None,
-        typer.Option(
-            help="Share of examples not to learn, and to test the finished model on: 0.1 is the last tenth, "
-            "random:0.1 a tenth spread evenly."
-        ),
-    ] = None,
+    recipe: options.Recipe,
+    holdout: str | None = None,
     delay: options.Delay = 0,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Save every N examples (1000000), or at times: 90s, 10min, 2h.")
-    ] = None,
-    reading: options.Group = {},  # noqa: B006
+    checkpoint: str | None = None,
+    reading: options.Reading,
     report: options.Report = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -55,6 +39,19 @@ def train(
     Example:
 
         bayou train clicks.csv --label clicked --model m.bayou
+
+    Args:
+        model: Where to write what was learned.
+        resume: A model to go on from, in weights and recipe.
+        like: A model to be like in all but the weights.
+        passes: How often to go through the data.
+        processes: How many processes learn text at the same time, in rounds.
+        pairs: Lanes of pairs of features for the bank: crosses, factors (those, and factorisation machines), or auto
+            and auto,factors, which drop what does not pay.
+        set_: name=value: any parameter of the learner.
+        holdout: Share of examples not to learn, and to test the finished model on: 0.1 is the last tenth, random:0.1 a
+            tenth spread evenly.
+        checkpoint: Save every N examples (1000000), or at times: 90s, 10min, 2h.
     """
     with output.preparing():
         from bayou.cli.terminal import progress_table

@@ -9,7 +9,8 @@ from bayou.cli.usage import BadUsage
 
 
 def warm(
-    all: Annotated[bool, typer.Option("--all", help="Every learner, not only the default one.")] = False,
+    *,
+    all: Annotated[bool, typer.Option("--all")] = False,
 ) -> None:
     """Compile the kernels ahead of time, on all cores.
 
@@ -18,6 +19,9 @@ def warm(
     Example:
 
         bayou warm --all
+
+    Args:
+        all: Every learner, not only the default one.
     """
     from bayou.kernels import cache
     from bayou.runs import warmup

@@ -8,14 +8,12 @@ and the site show a complete list, and each text is written in one place.
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import dataclass, field, fields
 from typing import TypeVar, dataclass_transform
 
-T = TypeVar("T")
+from bayou.core.docstrings import entries
 
-# An entry of a list: names, and the more indented lines below.
-_ENTRY = re.compile(r"^    (\w+(?:, \w+)*): .*(?:\n {5,}.*)*", re.MULTILINE)
+T = TypeVar("T")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -32,16 +30,3 @@ def estimator(cls: type[T]) -> type[T]:
     if mark:
         cls.__doc__ = "\n\n".join([head + mark + "\n".join(listed), *rest.split("\n\n", 1)[1:]])
     return cls
-
-
-def entries(text: str) -> dict[str, str]:
-    """Return the entries of the lists in a docstring by name; if an entry has several names, the first has the text.
-
-    >>> entries("Args:\\n    a, b: two of\\n        them.\\n    c: one.")
-    {'a': '    a, b: two of\\n        them.', 'b': '', 'c': '    c: one.'}
-    """
-    found: dict[str, str] = {}
-    for match in _ENTRY.finditer(text):
-        first, *others = match[1].split(", ")
-        found |= {first: match[0], **dict.fromkeys(others, "")}
-    return found

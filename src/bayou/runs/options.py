@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_args, get_type_hints
 
+from bayou.core.docstrings import descriptions
 from bayou.core.durations import seconds_of
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
@@ -27,7 +28,7 @@ class Help(NamedTuple):
         python: form of each value in Python, where the command takes text.
     """
 
-    text: str
+    text: str = ""
     low: int | None = None
     high: int | None = None
     python: str = ""
@@ -37,86 +38,71 @@ class RecipeOptions(TypedDict, total=False):
     """Options that determine how a row becomes an example, named as in `bayou.sources.Recipe`; all are optional.
 
     This is the only list of these options: the command's options and the docstring of `bayou.train` are built from it.
+
+    Attributes:
+        bits: 2^bits weights; 22 if not given.
+        label: The column to predict.
+        task: binary, multiclass or regression; if not given, the labels decide, and it is said how.
+        positive: The label that counts as positive; all others are not.
+        label_above: Labels above this number are positive.
+        weight: The column with the examples' weights.
+        ignore: Columns to leave out; of VW text, first letters of namespaces to leave out.
+        numeric: Columns to take as numbers, scaled.
+        category: Columns to take as names, numbers too.
+        date: Columns of dates, points in time, or seconds since 1970.
+        text: Columns to split into words, each word a feature. For titles, queries, reviews; cells of more than five
+            words are split anyway.
+        ngrams: Texts also give runs of up to so many words, such as free_entry.
+        char_ngrams: Texts also give runs of so many characters of each word; for names.
+        bins: Quantile bins for numbers; 20 if not given.
+        missing: What else says that a value is not there, such as -999, besides NA, n/a, NaN, null, none, -, ? and
+            unknown; several of them, if need be; "" clears the usual ones.
+        decimal: point: numbers such as 1,400.5, $12 or 7%. comma: 1.400,5 or 12 €.
+        cross: A,B: a weight for each pair of values of two columns or namespaces. For what matters only together, such
+            as user,ad; A,* crosses A with all others, auto all with all; A,B,C crosses three.
+        interactions: As Vowpal Wabbit has them: ab crosses all namespaces or columns whose names begin with a and with
+            b; a colon is any letter.
+        ranges: svmlight: a=1-10,b=11-500 makes namespaces of features, for {cross}, {pairs} and {interactions}; names
+            may be left out.
+        exact: Number features as they come instead of hashing them, so that no two share a weight. For data with at
+            most 2^bits features; more are refused.
+        hash_all: VW: hash names that are numbers, too.
+        negative_rate: The share of negatives that was kept when the data were made, such as 0.1. Use it if most of them
+            were thrown away: predictions are then those of the full data.
     """
 
-    bits: Annotated[int | None, Help("2^bits weights; 22 if not given.", 1, 31)]
-    label: Annotated[str | None, Help("The column to predict.")]
-    task: Annotated[
-        str | None, Help("binary, multiclass or regression; if not given, the labels decide, and it is said how.")
-    ]
-    positive: Annotated[str | None, Help("The label that counts as positive; all others are not.")]
-    label_above: Annotated[float | None, Help("Labels above this number are positive.")]
-    weight: Annotated[str | None, Help("The column with the examples' weights.")]
-    ignore: Annotated[
-        Sequence[str] | None, Help("Columns to leave out; of VW text, first letters of namespaces to leave out.")
-    ]
-    numeric: Annotated[Sequence[str] | None, Help("Columns to take as numbers, scaled.")]
-    category: Annotated[Sequence[str] | None, Help("Columns to take as names, numbers too.")]
-    date: Annotated[Sequence[str] | None, Help("Columns of dates, points in time, or seconds since 1970.")]
-    text: Annotated[
-        Sequence[str] | None,
-        Help(
-            "Columns to split into words, each word a feature. For titles, queries, reviews; cells of more than five "
-            "words are split anyway."
-        ),
-    ]
-    ngrams: Annotated[int | None, Help("Texts also give runs of up to so many words, such as free_entry.", 1, 8)]
-    char_ngrams: Annotated[
-        int | None, Help("Texts also give runs of so many characters of each word; for names.", 1, 8)
-    ]
-    bins: Annotated[int | None, Help("Quantile bins for numbers; 20 if not given.", 0)]
-    missing: Annotated[
-        Sequence[str] | None,
-        Help(
-            "What else says that a value is not there, such as -999, besides NA, n/a, NaN, null, none, -, ? and "
-            'unknown; several of them, if need be; "" clears the usual ones.'
-        ),
-    ]
-    decimal: Annotated[str | None, Help("point: numbers such as 1,400.5, $12 or 7%. comma: 1.400,5 or 12 €.")]
-    cross: Annotated[
-        Sequence[tuple[str, ...]] | None,
-        Help(
-            "A,B: a weight for each pair of values of two columns or namespaces. For what matters only together, such "
-            "as user,ad; A,* crosses A with all others, auto all with all; A,B,C crosses three.",
-            python='("user", "ad")',
-        ),
-    ]
-    interactions: Annotated[
-        Sequence[str] | None,
-        Help(
-            "As Vowpal Wabbit has them: ab crosses all namespaces or columns whose names begin with a and with b; a "
-            "colon is any letter."
-        ),
-    ]
-    ranges: Annotated[
-        Sequence[tuple[str, int, int]] | None,
-        Help(
-            "svmlight: a=1-10,b=11-500 makes namespaces of features, for {cross}, {pairs} and {interactions}; names "
-            "may be left out.",
-            python="(name, first, last)",
-        ),
-    ]
-    exact: Annotated[
-        bool | None,
-        Help(
-            "Number features as they come instead of hashing them, so that no two share a weight. For data with at "
-            "most 2^bits features; more are refused."
-        ),
-    ]
-    hash_all: Annotated[bool | None, Help("VW: hash names that are numbers, too.")]
-    negative_rate: Annotated[
-        float | None,
-        Help(
-            "The share of negatives that was kept when the data were made, such as 0.1. Use it if most of them were "
-            "thrown away: predictions are then those of the full data."
-        ),
-    ]
+    bits: Annotated[int | None, Help(low=1, high=31)]
+    label: str | None
+    task: str | None
+    positive: str | None
+    label_above: float | None
+    weight: str | None
+    ignore: Sequence[str] | None
+    numeric: Sequence[str] | None
+    category: Sequence[str] | None
+    date: Sequence[str] | None
+    text: Sequence[str] | None
+    ngrams: Annotated[int | None, Help(low=1, high=8)]
+    char_ngrams: Annotated[int | None, Help(low=1, high=8)]
+    bins: Annotated[int | None, Help(low=0)]
+    missing: Sequence[str] | None
+    decimal: str | None
+    cross: Annotated[Sequence[tuple[str, ...]] | None, Help(python='("user", "ad")')]
+    interactions: Sequence[str] | None
+    ranges: Annotated[Sequence[tuple[str, int, int]] | None, Help(python="(name, first, last)")]
+    exact: bool | None
+    hash_all: bool | None
+    negative_rate: float | None
 
 
 def recipe_options() -> dict[str, tuple[Any, Help]]:
     """Return the type and the help of each recipe option."""
-    hints = get_type_hints(RecipeOptions, include_extras=True)
-    return {name: (get_args(hint)[0], hint.__metadata__[0]) for name, hint in hints.items()}
+    types, texts = get_type_hints(RecipeOptions, include_extras=True), descriptions(RecipeOptions)
+    options: dict[str, tuple[Any, Help]] = {}
+    for name, hint in types.items():
+        kind, help_ = get_args(hint) if hasattr(hint, "__metadata__") else (hint, Help())
+        options[name] = kind, help_._replace(text=texts.get(name, ""))
+    return options
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

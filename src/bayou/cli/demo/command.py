@@ -12,11 +12,10 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def demo(
-    examples: Annotated[int, typer.Option(min=1000, help="How many examples to simulate.")] = 300_000,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where to write the picture: a .png, .svg or .pdf file.")] = Path(
-        "bayou-demo.png"
-    ),
+    *,
+    examples: Annotated[int, typer.Option(min=1000)] = 300_000,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    out: Path = Path("bayou-demo.png"),
 ) -> None:
     """Learn a simulated stream of clicks, with a picture and a report.
 
@@ -26,6 +25,11 @@ def demo(
     Example:
 
         bayou demo --out demo.png
+
+    Args:
+        examples: How many examples to simulate.
+        seed: Another seed, another stream.
+        out: Where to write the picture: a .png, .svg or .pdf file.
     """
     options.check_ending("--out", out, PICTURES)
     report = out.with_suffix(".html")
