@@ -108,65 +108,54 @@ class OnlineEstimator(BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         raise NotImplementedError
 
-    def _learn_chunk(
-        self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None
-    ) -> None:
-        """Teach the learners a batch of rows."""
-        raise NotImplementedError
+    def _learn_chunk(self, learner: Learner, batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Teach a learner a batch of rows."""
+        learner.learn(batch.with_labels(targets, weights))
 
-    def _learn_all(self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        """Learn from all rows, `passes` times."""
+    def _learn_all(self, learner: Learner, X: Any, targets: np.ndarray, weights: np.ndarray | None) -> Learner:
+        """Learn from all rows, `passes` times, and return the learner."""
         passes = check_int("passes", self.passes, 1, 2**31)
         if weights is not None and not weights.any():
             raise BadInput("all sample weights are zero: there is nothing to learn from.")
         try:
-            self._run_passes(learners, X, targets, weights, passes)
+            return self._run_passes(learner, X, targets, weights, passes)
         except BadInput:
             # Nothing is kept. Report the row by its index in the caller's data, not in the shuffled order.
-            learners[0].predict(validation.batch(X))
+            learner.predict(validation.batch(X))
             raise
 
     def _run_passes(
-        self, learners: list[Learner], X: Any, targets: np.ndarray, weights: np.ndarray | None, passes: int
-    ) -> None:
-        """Learn all rows, shuffled once, `passes` times or until all learners have converged."""
+        self, learner: Learner, X: Any, targets: np.ndarray, weights: np.ndarray | None, passes: int
+    ) -> Learner:
+        """Learn all rows, shuffled once, `passes` times or until the learner has converged, and return it."""
         order = check_random_state(self.random_state).permutation(len(targets))
         for _ in range(passes):
             for rows in _blocks(X, order):
-                self._learn_chunk(
-                    learners,
-                    validation.batch(X[rows]),
-                    targets[rows],
-                    None if weights is None else weights[rows],
-                )
-            converged = [learner.end_pass() for learner in learners]
-            if all(converged):
+                of_rows = None if weights is None else weights[rows]
+                self._learn_chunk(learner, validation.batch(X[rows]), targets[rows], of_rows)
+            if learner.end_pass():
                 break
+        return learner
 
     def _learner_parameters(self, streaming: bool) -> dict[str, Any]:
-        """Return the parameters of new learners; `streaming`: whether each row comes only once, as in `partial_fit`."""
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
-
-    def _new_learners(self, count: int, streaming: bool = False) -> list[Learner]:
-        parameters = self._learner_parameters(streaming)
+        """Return the parameters of a new learner; `streaming`: each row comes only once, as in `partial_fit`."""
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
         parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
-        return [self._record().load()(**parameters, **more) for more in self._seeds(count)]
+        if "seed" in signature(self._record().load()).parameters:
+            parameters["seed"] = check_random_state(self.random_state).randint(2**31 - 1, size=1).item()
+        return parameters
 
-    def _seeds(self, count: int) -> list[dict[str, Any]]:
-        """Return the `seed` argument of each new learner, or no arguments if learners take none."""
-        if "seed" not in signature(self._record().load()).parameters:
-            return [{} for _ in range(count)]
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
-        return [{"seed": seed} for seed in seeds.tolist()]
+    def _new_learner(self, streaming: bool = False) -> Learner:
+        learner: Learner = self._record().load()(**self._learner_parameters(streaming))
+        return learner
 
     def _batch(self, X: Any) -> Batch:
         check_is_fitted(self)
         return validation.batch(validation.matrix(self, X))
 
-    def _predictions(self, X: Any) -> list[Any]:
-        """Return the prediction of each learner for the rows."""
-        batch = self._batch(X)
-        return [learner.predict(batch, self._horizon) for learner in self.learners_]
+    def _predict(self, X: Any) -> Any:
+        """Return the learner's prediction of the rows."""
+        return self.learner_.predict(self._batch(X), self._horizon)
 
     @property
     def _horizon(self) -> str:
@@ -277,14 +266,17 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     # --- learning -------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _examples(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return validated rows, the classes, the number of each row's class, and the rows' weights."""
         X, y = validation.matrix_and_labels(self, X, y, reset=True)
         check_classification_targets(y)
         classes, numbers = np.unique(y, return_inverse=True)
-        weights = validation.row_weights(sample_weight, self.class_weight, classes, numbers)
-        learners = [self._learner_of(classes)]
-        self._learn_all(learners, X, numbers, weights)
-        return self._with(classes, np.arange(len(classes)), learners[0])
+        return X, classes, numbers, validation.row_weights(sample_weight, self.class_weight, classes, numbers)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X, classes, numbers, weights = self._examples(X, y, sample_weight)
+        learner = self._learn_all(self._learner_of(classes), X, numbers, weights)
+        return self._with(classes, np.arange(len(classes)), learner)
 
     def _with(self, classes: np.ndarray, numbers: np.ndarray, learner: Learner) -> Self:
         """Store the classes, their labels in the learner, and the learner."""
@@ -327,7 +319,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         batch = validation.batch(X)
         learner.check(_labelled(learner, batch, numbers[of_rows], weights))  # before anything changes
         learner.new_stream()
-        self._learn_chunk([learner], batch, numbers[of_rows], weights)
+        self._learn_chunk(learner, batch, numbers[of_rows], weights)
         return self._with(known, numbers, learner)
 
     def _learner_of(self, classes: np.ndarray, streaming: bool = False) -> Learner:
@@ -336,19 +328,15 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             there = f"is only one class, {classes.tolist()[0]!r}" if len(classes) else "are no classes"
             raise BadInput(f"there {there}; a classifier needs at least two classes.")
         if len(classes) == 2:
-            return self._new_learners(1, streaming)[0]
-        parameters = self._learner_parameters(streaming) | self._seeds(1)[0]
+            return self._new_learner(streaming)
+        parameters = self._learner_parameters(streaming)
         if not streaming:
             parameters["max_classes"] = len(classes)
-        parameters |= {"n_features": self.n_features_in_, "intercept": self.fit_intercept}
         return Classes(learner=self._learner_name, classes=len(classes), **parameters)
 
-    def _learn_chunk(
-        self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None
-    ) -> None:
-        """Teach the learners a batch of rows; `targets` are class numbers."""
-        for learner in learners:
-            learner.learn(_labelled(learner, batch, targets, weights))
+    def _learn_chunk(self, learner: Learner, batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Teach a learner a batch of rows; `targets` are class numbers."""
+        learner.learn(_labelled(learner, batch, targets, weights))
 
     # --- predicting -----------------------------------------------------------------------------------------
 
@@ -359,7 +347,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         those of each class against the rest, shape (rows, classes); the class with the largest is predicted. They are
         closer to 0 than the mean of the score, the more so the more uncertain the score is.
         """
-        return self._by_class(self.learner_.predict(self._batch(X), self._horizon).log_odds, -MAX_LOGIT)
+        return self._by_class(self._predict(X).log_odds, -MAX_LOGIT)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row."""
@@ -370,7 +358,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """Return the probability of each class, shape (rows, classes)."""
         if not isinstance(self.learner_, Classes):
             return np.exp(self.predict_log_proba(X))
-        return self._by_class(self.learner_.predict(self._batch(X), self._horizon).probability)
+        return self._by_class(self._predict(X).probability)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return log-probabilities, shape (rows, classes), exact even where a probability rounds to 0 or 1."""
@@ -393,7 +381,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         >>> bool(low[0] < model.predict_proba([[1.0]])[0, 1] < high[0])
         True
         """
-        low, high = self.learner_.predict(self._batch(X), self._horizon).interval(level)
+        low, high = self._predict(X).interval(level)
         return self._by_class(low), self._by_class(high)
 
     @NeedsPosterior

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from bayou.core import links
 from bayou.core.batch import Batch
@@ -136,16 +135,13 @@ class LassoClassifier(OnlineClassifier):
             parameters["penalty"] = 1.0
         return parameters
 
-    def _go_over(self, learners: list[Any], X: Any, targets: np.ndarray, weights: Any, passes: int) -> None:
-        if learners[0].parameters["algorithm"] == "online":
-            super()._run_passes(learners, X, targets, weights, passes)
-            return
+    def _run_passes(self, learner: Any, X: Any, targets: np.ndarray, weights: Any, passes: int) -> Any:
+        if learner.parameters["algorithm"] == "online":
+            return super()._run_passes(learner, X, targets, weights, passes)
         batch = validation.batch(X)  # the order of rows does not matter: nothing is shuffled
-        many = learners[0] if isinstance(learners[0], Classes) else None
-        each = self._chosen(learners if many is None else many.learners, batch, targets, weights, passes)
-        for number, learner in enumerate(each):
-            _solve(learner, _shards(batch, targets == _positive(each, number), weights), passes)
-        learners[:] = each if many is None else [many.divided(each)]
+        learners = self._chosen(_of_classes(learner), batch, targets, weights, passes)
+        _solve(learners, batch, targets, weights, passes)
+        return learner.divided(learners) if isinstance(learner, Classes) else learners[0]
 
     # --- many penalties -------------------------------------------------------------------------------------
 
@@ -158,12 +154,8 @@ class LassoClassifier(OnlineClassifier):
         itself is not changed.
         """
         passes = check_int("passes", self.passes, 1, 2**31)
-        X, y = validation.matrix_and_labels(self, X, y, reset=True)
-        check_classification_targets(y)
-        classes, numbers = np.unique(y, return_inverse=True)
-        weights = validation.row_weights(sample_weight, self.class_weight, classes, numbers)
-        learner: Any = self._learner_of(classes)
-        learners = learner.learners if isinstance(learner, Classes) else [learner]
+        X, classes, numbers, weights = self._examples(X, y, sample_weight)
+        learners = _of_classes(self._learner_of(classes))
         if learners[0].parameters["algorithm"] == "online":
             raise BadInput('a path needs several passes: algorithm="multipass" or "reduced".')
         batch = validation.batch(X)
@@ -174,7 +166,8 @@ class LassoClassifier(OnlineClassifier):
         """Return the learners to fit: unchanged, or for penalty="cv" with the penalty that is best on held-out rows."""
         if not (isinstance(self.penalty, str) and self.penalty == "cv"):
             return learners
-        folds = StratifiedKFold(check_int("folds", self.folds, 2), shuffle=True, random_state=self._seed())
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        folds = StratifiedKFold(check_int("folds", self.folds, 2), shuffle=True, random_state=seed)
         penalties = _grid(learners, batch, numbers, weights, passes)
         X = batch.to_csr(learners[0].n_features)
         losses = np.zeros(len(penalties))
@@ -183,15 +176,10 @@ class LassoClassifier(OnlineClassifier):
             inner, outer = validation.batch(X[kept]), validation.batch(X[held])
             walk = _walk(learners, inner, numbers[kept], whole[kept], penalties, passes)
             for k, (_, found) in enumerate(walk):
-                losses[k] += sum(
-                    _loss(learner, outer, numbers[held] == _positive(found, number), whole[held])
-                    for number, learner in enumerate(found)
-                )
+                against_rest = _against_rest(found, numbers[held])
+                losses[k] += sum(_loss(learner, outer, positive, whole[held]) for learner, positive in against_rest)
         self.cv_penalties_, self.cv_losses_ = penalties, losses / whole.sum()
         return [learner.at_penalty(penalties[losses.argmin()]) for learner in learners]
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     # --- looking inside -------------------------------------------------------------------------------------
 
@@ -224,9 +212,14 @@ class LassoClassifier(OnlineClassifier):
         return self._each([learner.penalty_in_force for learner in self.learners_])
 
 
-def _positive(learners: Sequence[Any], number: int) -> int:
-    """Return the number of the class that is positive for a learner."""
-    return 1 if len(learners) == 1 else number
+def _of_classes(learner: Any) -> list[Any]:
+    """Return the learner of each class against the rest; of two classes there is only one."""
+    return learner.learners if isinstance(learner, Classes) else [learner]
+
+
+def _against_rest(learners: Sequence[Any], numbers: np.ndarray) -> list[tuple[Any, np.ndarray]]:
+    """Return each learner with a mask of the rows of its class; a single learner is that of class 1."""
+    return [(learner, numbers == (1 if len(learners) == 1 else k)) for k, learner in enumerate(learners)]
 
 
 def _shards(batch: Batch, labels: np.ndarray, weights: Any) -> list[Batch]:
@@ -235,8 +228,13 @@ def _shards(batch: Batch, labels: np.ndarray, weights: Any) -> list[Batch]:
     return [labelled[:middle], labelled[middle:]] if batch.nonzeros >= LARGE else [labelled]
 
 
-def _solve(learner: Any, shards: list[Batch], passes: int) -> bool:
-    return any(one_pass(learner, [[shard] for shard in shards]) for _ in range(passes))
+def _solve(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> bool:
+    """Make up to `passes` passes with each learner, and return whether all have converged."""
+    converged = []
+    for learner, labels in _against_rest(learners, numbers):
+        shards = [[shard] for shard in _shards(batch, labels, weights)]
+        converged.append(any(one_pass(learner, shards) for _ in range(passes)))
+    return all(converged)
 
 
 def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
@@ -247,10 +245,7 @@ def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
         raise BadInput("penalties is empty; give at least one number.")
     for penalty in penalties:
         learners = [learner.at_penalty(penalty) for learner in learners]
-        converged = [
-            _solve(learner, _shards(batch, numbers == _positive(learners, number), weights), passes)
-            for number, learner in enumerate(learners)
-        ]
+        converged = _solve(learners, batch, numbers, weights, passes)
         yield (
             PathPoint(
                 penalty,
@@ -259,7 +254,7 @@ def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
                 np.array([learner.objective for learner in learners]),
                 np.array([learner.kkt_violation for learner in learners]),
                 max(learner.n_passes for learner in learners),
-                all(converged),
+                converged,
             ),
             learners,
         )
@@ -268,13 +263,12 @@ def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
 def _grid(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> np.ndarray:
     """Return penalties, evenly spaced in their logarithm, from the smallest that leaves only intercepts."""
     largest = 0.0
-    for number, learner in enumerate(learners):
-        shards = _shards(batch, numbers == _positive(learners, number), weights)
-        alone = learner.at_penalty(1e30)
-        _solve(alone, shards, passes)
-        for shard in shards:
-            alone.learn(shard)
-        largest = max(largest, alone.largest_gradient)
+    alone = [learner.at_penalty(1e30) for learner in learners]
+    _solve(alone, batch, numbers, weights, passes)
+    for learner, labels in _against_rest(alone, numbers):
+        for shard in _shards(batch, labels, weights):
+            learner.learn(shard)
+        largest = max(largest, learner.largest_gradient)
     if largest == 0.0:
         raise BadInput("no feature has anything to say; there is no path.")
     return largest * np.logspace(0.0, np.log10(PATH_END), PATH_LENGTH)

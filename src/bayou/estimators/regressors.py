@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 
 from bayou.core.batch import Batch
 from bayou.core.errors import WrongTask
-from bayou.core.learner import Learner
 from bayou.estimators import validation
 from bayou.estimators.base import NeedsPosterior, OnlineEstimator
 from bayou.estimators.documented import estimator
@@ -59,9 +58,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         X, y = validation.matrix_and_labels(self, X, y, reset=True, numbers=True)
         weights = validation.row_weights(sample_weight, None, y, y)
-        learners = self._new_learners(1)
-        self._learn_all(learners, X, np.asarray(y, np.float64), weights)
-        self.learners_ = learners
+        self.learners_ = [self._learn_all(self._new_learner(), X, np.asarray(y, np.float64), weights)]
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -69,19 +66,16 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         first = not hasattr(self, "learners_")
         X, y = validation.matrix_and_labels(self, X, y, reset=first, numbers=True)
         weights = validation.row_weights(sample_weight, None, y, y)
-        learners = self._new_learners(1) if first else self.learners_
-        self._teach(learners, validation.batch(X), np.asarray(y, np.float64), weights)
-        self.learners_ = learners
+        learner = self._new_learner() if first else self.learner_
+        self._learn_chunk(learner, validation.batch(X), np.asarray(y, np.float64), weights)
+        self.learners_ = [learner]
         return self
-
-    def _teach(self, learners: list[Learner], batch: Batch, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        learners[0].learn(batch.with_labels(targets, weights))
 
     # --- predicting -----------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the mean of each row; with `return_std` also the standard deviation of a label, including noise."""
-        (prediction,) = self._predictions(X)
+        prediction = self._predict(X)
         if not return_std:
             return prediction.expected
         self._check_posterior()
@@ -90,7 +84,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     @NeedsPosterior
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high), between which a label lies with probability `level` according to the learner."""
-        return self._predictions(X)[0].interval(level)
+        return self._predict(X).interval(level)
 
     @NeedsPosterior
     def sample_mean(self, X: Any, n_draws: int = 1, random_state: Any = None, purpose: str = "choose") -> np.ndarray:
