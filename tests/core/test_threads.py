@@ -10,7 +10,7 @@ from bayou.core import threads
 
 
 def test_of_three_tasks_on_two_cores_none_waits_for_another_to_end(monkeypatch):
-    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
     monkeypatch.setattr(threads, "_pools", {})
     together = threading.Barrier(3, timeout=10.0)
     threads.run_all([together.wait] * 3, parallel=True)
@@ -21,16 +21,16 @@ def test_nothing_follows_in_yet_another_thread_where_cores_are_busy_with_reading
     def follows_elsewhere() -> bool:
         return threads.pipeline_executor().submit(threading.get_ident).result() != threading.get_ident()
 
-    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
     assert follows_elsewhere()
     with threads.with_io_threads():
         assert not follows_elsewhere()
         with threads.with_io_threads():
             pass
         assert not follows_elsewhere()
-        monkeypatch.setattr(threads, "_cores", lambda: 8)
+        monkeypatch.setattr(threads, "available_cores", lambda: 8)
         assert follows_elsewhere()
-    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
     assert follows_elsewhere()
 
 

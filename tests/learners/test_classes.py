@@ -122,7 +122,7 @@ def test_threads_change_no_bit(monkeypatch):
     batch = stream(2500)
     apart = Classes(n_features=30)
     p = apart.learn(batch)
-    monkeypatch.setattr(threads, "_cores", lambda: 1)
+    monkeypatch.setattr(threads, "available_cores", lambda: 1)
     alone = Classes(n_features=30)
     assert alone.learn(batch).tobytes() == p.tobytes()
     assert bits(alone) == bits(apart)

@@ -57,6 +57,7 @@ def reproduce(
     from rich.console import Console
 
     from bayou import reproduce as papers
+    from bayou.core.threads import available_cores
 
     # Tables that do not go to a terminal are as wide as they need to be.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
@@ -78,7 +79,7 @@ def reproduce(
                 draws=seeds,
                 first_seed=seed,
                 examples=examples,
-                jobs=jobs or _cores(),
+                jobs=jobs or available_cores(),
                 data=tuple(data or ()),
                 watch=progress.watch,
                 say=progress.say,
@@ -107,10 +108,6 @@ def _make_folder(out: Path) -> None:
         raise BadUsage(f"--out is {out}, which cannot be made: {error.strerror}.") from None
     if not os.access(out, os.W_OK):
         raise BadUsage(f"--out is {out}, in which nothing can be written.")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _list(experiments: list[Experiment], console: Console) -> None:

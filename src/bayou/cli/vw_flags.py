@@ -6,6 +6,7 @@ They mean what they mean there, or a sentence says what to write instead. `-q`, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from typer.core import TyperCommand
@@ -18,17 +19,34 @@ class Flag(NamedTuple):
 
     Attributes:
         names: its spellings there, short ones first.
-        becomes: the options that replace it here; {} is its value. Empty if it is dropped; None if there is none.
+        becomes: the options that replace it here, {} being its value, or a function of the value that returns them.
+            Empty if it is dropped; None if there are none.
         instead: if nothing replaces it, what to write; DATA and MODEL are those of the command.
         value: whether a value follows.
     """
 
     names: tuple[str, ...]
-    becomes: str | None = None
+    becomes: str | Callable[[str], str] | None = None
     instead: str = ""
     value: bool = True
 
 
+def _loss(name: str) -> str:
+    """Return the option for a loss function of Vowpal Wabbit; raise BadUsage if there is none."""
+    if name in _LOSSES:
+        return f"--task {_LOSSES[name]}"
+    if name == "quantile":
+        raise BadUsage(
+            "--loss_function quantile: learn numbers with --task regression; bayou predict --quantiles .1,.5,.9 "
+            "writes any quantiles."
+        )
+    raise BadUsage(
+        f"--loss_function {name}: bayou has logistic (--task binary) and squared, with errors of heavy tails (--task "
+        "regression)."
+    )
+
+
+_LOSSES = {"logistic": "binary", "squared": "regression"}
 _DATA = Flag(("-d", "--data"), "{}")
 _THERE = "the model has it from its training: leave it out."
 _NO_CACHE = Flag(
@@ -69,7 +87,6 @@ _BARE = {
         "--bfgs",
     ): "the default learner needs none of them, leave it out; --learner adagrad is nearest to Vowpal Wabbit's.",
 }
-_LOSSES = {"logistic": "binary", "squared": "regression"}
 TRAIN = [
     _DATA,
     Flag(("-b", "--bit_precision"), "--bits {}"),
@@ -78,6 +95,7 @@ TRAIN = [
     Flag(("--noconstant",), "--set intercept=false", value=False),
     Flag(("--ftrl",), "--learner ftrl", value=False),
     Flag(("--oaa",), "--task multiclass"),
+    Flag(("--loss_function",), _loss),
     _NO_CACHE,
     *(Flag(names, None, instead) for names, instead in _SENTENCES.items()),
     *(Flag(names, None, instead, value=False) for names, instead in _BARE.items()),
@@ -97,21 +115,6 @@ PREDICT = [
 ]
 
 
-def _loss(name: str) -> list[str]:
-    """Return the options for a loss function of Vowpal Wabbit; raise BadUsage if there are none."""
-    if name in _LOSSES:
-        return ["--task", _LOSSES[name]]
-    if name == "quantile":
-        raise BadUsage(
-            "--loss_function quantile: learn numbers with --task regression; bayou predict --quantiles .1,.5,.9 "
-            "writes any quantiles."
-        )
-    raise BadUsage(
-        f"--loss_function {name}: bayou has logistic (--task binary) and squared, with errors of heavy tails (--task "
-        "regression)."
-    )
-
-
 def translate_flags(flags: list[Flag], args: list[str], own: dict[str, bool]) -> list[str]:
     """Arguments without Vowpal Wabbit's flags; own: the command's own options, and whether a value follows.
 
@@ -119,15 +122,14 @@ def translate_flags(flags: list[Flag], args: list[str], own: dict[str, bool]) ->
     ['a.vw', '--bits', '18', '-q', 'ab', '--model', 'm.bayou']
     """
     known = {name: flag for flag in flags for name in flag.names if name not in own}
-    if flags is TRAIN:
-        known["--loss_function"] = Flag(("--loss_function",), "")
     found: list[str] = []
     missing: list[tuple[str, Flag, str]] = []
     rest = list(args)
     while rest:
         arg = rest.pop(0)
         if arg == "--":
-            return _done([*found, arg, *rest], missing)
+            found += [arg, *rest]
+            break
         name, value = _split(arg, known)
         if name is None:
             found.append(arg)
@@ -139,13 +141,15 @@ def translate_flags(flags: list[Flag], args: list[str], own: dict[str, bool]) ->
             if not rest:
                 raise BadUsage(f"{name} needs a value.")
             value = rest.pop(0)
-        if name == "--loss_function" and flags is TRAIN:
-            found += _loss(value or "")
-        elif flag.becomes is None:
+        if flag.becomes is None:
             missing.append((name, flag, value or ""))
+        elif callable(flag.becomes):
+            found += flag.becomes(value or "").split()
         else:
             found += [part.format(value) for part in flag.becomes.split()]
-    return _done(found, missing)
+    if missing:
+        raise _instead(*missing[0], found)
+    return found
 
 
 def _split(arg: str, known: dict[str, Flag]) -> tuple[str | None, str | None]:
@@ -160,15 +164,12 @@ def _split(arg: str, known: dict[str, Flag]) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _done(found: list[str], missing: list[tuple[str, Flag, str]]) -> list[str]:
-    """Return the arguments found; raise BadUsage for the first flag that has no equivalent."""
-    if not missing:
-        return found
-    name, flag, value = missing[0]
+def _instead(name: str, flag: Flag, value: str, found: list[str]) -> BadUsage:
+    """Return the error for a flag that has no equivalent, with what to write instead."""
     data = next((arg for k, arg in enumerate(found) if not arg.startswith("-") and _alone(found, k)), "DATA")
     model = next((found[k + 1] for k, arg in enumerate(found[:-1]) if arg in ("--model", "--resume")), "m.bayou")
     instead = flag.instead.replace("{}", value).replace("DATA", data).replace("MODEL", model)
-    raise BadUsage(f"{name} is Vowpal Wabbit's: {instead}")
+    return BadUsage(f"{name} is Vowpal Wabbit's: {instead}")
 
 
 def _alone(args: list[str], k: int) -> bool:

@@ -55,7 +55,7 @@ def pipeline_executor() -> Executor:
 
     If several threads are at work and no core is free, return an executor that runs tasks at once.
     """
-    crowded = getattr(_here, "accompanied", False) and _cores() <= MIN_WORKERS
+    crowded = getattr(_here, "accompanied", False) and available_cores() <= MIN_WORKERS
     if getattr(_here, "one_of_many", False) or crowded:
         return _InlineExecutor()
     if getattr(_here, "process", None) != os.getpid():
@@ -230,7 +230,7 @@ def run_all(work: Sequence[Callable[[], Any]], parallel: bool) -> None:
     [1, 2]
     """
     # A worker must not wait for other workers: none might be left to run its tasks.
-    if not parallel or len(work) < 2 or _cores() < 2 or getattr(_here, "one_of_many", False):
+    if not parallel or len(work) < 2 or available_cores() < 2 or getattr(_here, "one_of_many", False):
         for task in work:
             task()
         return
@@ -243,14 +243,15 @@ def run_all(work: Sequence[Callable[[], Any]], parallel: bool) -> None:
         future.result()
 
 
-def _cores() -> int:
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _workers() -> ThreadPoolExecutor:
     if os.getpid() not in _pools:
         _pools.clear()
-        _pools[os.getpid()] = ThreadPoolExecutor(max(_cores(), MIN_WORKERS), "bayou-worker", _mark_worker_thread)
+        _pools[os.getpid()] = ThreadPoolExecutor(max(available_cores(), MIN_WORKERS), "bayou-worker", _mark_worker_thread)
     return _pools[os.getpid()]
 
 

@@ -1,11 +1,9 @@
-"""Columns of the data that are copied next to the predictions, looked up by row position."""
+"""Columns of the data that are copied next to the predictions."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from bayou.core.checks import check_choice
 from bayou.core.errors import BadInput
@@ -15,33 +13,14 @@ from bayou.sources.formats.registry import FORMATS, RECORDS, detect, find
 from bayou.sources.reading.blocks import BlockReader
 from bayou.sources.reading.open_files import expand
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-
-class KeptColumns(Protocol):
-    """Columns of the data that were kept for the output."""
-
-    def rows(self, positions: np.ndarray) -> pa.Table:
-        """Return the kept columns of the rows at these ascending positions; each row can be requested only once."""
-
-
-class _OfChunks:
-    def __init__(self, chunks: Any) -> None:
-        self._chunks = chunks
-
-    def rows(self, positions: np.ndarray) -> pa.Table:
-        return self._chunks.kept(positions - 1)  # positions count from 1
-
-
-def with_columns_kept(data: Data, keep: list[str], format: str) -> tuple[Data, KeptColumns]:
-    """Return the data to read, and the columns that are kept while they are read."""
+def with_columns_kept(data: Data, keep: list[str], format: str) -> TableChunks:
+    """Return the data to read as chunks that keep these columns of the rows read (`TableChunks.kept`)."""
     data = [data] if is_table(data) else data if isinstance(data, str | os.PathLike) else parts_or_paths(data)
-    if not isinstance(data, TableChunks):
-        tables = isinstance(data, list) and data and is_table(data[0])
-        data = TableChunks(data if tables else _files(data, format))
-    data.keep = keep
-    return data, _OfChunks(data)
+    has_tables = isinstance(data, list) and data and is_table(data[0])
+    chunks = data if isinstance(data, TableChunks) else TableChunks(data if has_tables else _files(data, format))
+    chunks.keep = keep
+    return chunks
 
 
 def _files(data: Data, format: str) -> Any:

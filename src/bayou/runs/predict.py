@@ -150,14 +150,13 @@ class Predictions:
         **opening: Any,
     ) -> None:
         self._learner, self._level, self._quantiles, self._tags = learner, level, quantiles, tags
+        self._horizon, self._kept = horizon, None
         self.columns = columns_of(learner, quantiles) + columns_of_explanations(explain)
         self._explainer = Explainer(learner, explain) if explain else None
         self.explains = None if self._explainer is None else self._explainer.score
         self.average = None if self._explainer is None else self._explainer.average
-        self._horizon = horizon
-        self._kept = None
         if keep:
-            data, self._kept = with_columns_kept(data, keep, opening["format"])
+            data = self._kept = with_columns_kept(data, keep, opening["format"])
         self.source = sources.open(
             data,
             extras=Extras.of(learner),
@@ -167,7 +166,6 @@ class Predictions:
             groups=learner.wants_groups,
             **opening,
         )
-        self._keep = keep
         self._begin()
 
     def _predict(self, batch: Batch) -> Any:
@@ -194,7 +192,7 @@ class Predictions:
                 table = prediction_table(self._learner, predicted, self._level, self._quantiles)
                 if batch.labels is not None:
                     self._meter.add_prediction(predicted, batch.labels, batch.weights)
-                kept = None if self._kept is None else self._kept.rows(np.asarray(batch.positions))
+                kept = None if self._kept is None else self._kept.kept(np.asarray(batch.positions) - 1)
                 yield PredictionChunk(table, batch.tags, kept, self._explained(batch, predicted))
 
     def _explained(self, batch: Batch, predicted: Any) -> Explanations | None:

@@ -65,22 +65,13 @@ class Selection:
     def as_dict(self) -> dict[str, Any]:
         """Return the output of `bayou select --json`."""
 
-        def plain(point: PathModel) -> dict[str, Any]:
-            return {
-                "size": point.size,
-                "inclusion_prior": point.inclusion_prior,
-                "log_loss": point.log_loss,
-                "auc": point.auc,
-            }
+        def plain(thing: Any, *names: str) -> dict[str, Any]:
+            return {name: getattr(thing, name) for name in names}
 
-        return {
-            "examples": self.examples,
-            "held_out": self.held_out,
-            "positives": self.positives,
-            "skipped": self.skipped,
-            "seconds": self.seconds,
-            "sizes": [{"wanted": point.wanted, **plain(point)} for point in self.sizes],
-            "path": [plain(point) for point in self.path],
+        scores = ("size", "inclusion_prior", "log_loss", "auc")
+        return plain(self, "examples", "held_out", "positives", "skipped", "seconds") | {
+            "sizes": [plain(point, "wanted", *scores) for point in self.sizes],
+            "path": [plain(point, *scores) for point in self.path],
         }
 
 

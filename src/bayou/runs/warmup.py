@@ -11,7 +11,6 @@ compiling waits for it (`kernels.cache`). Warming is optional, and results do no
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from bayou.core.batch import Batch
 from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.threads import available_cores
 from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import predict_then_learn
 from bayou.kernels import cache
@@ -79,7 +79,7 @@ def ahead(*tasks: str) -> Iterator[None]:
     They end when their tasks are done, or are terminated if the block raises.
     """
     cold = [task for task in tasks if not is_warm(task)]
-    spare = min(_cores() - 1, len(cold)) if cache.writable() and sys.executable else 0
+    spare = min(available_cores() - 1, len(cold)) if cache.writable() and sys.executable else 0
     workers = []
     with suppress(OSError):  # no more processes allowed: then this one compiles everything
         workers = [_worker(cold[first::spare]) for first in range(spare)]
@@ -99,7 +99,7 @@ def run_all(tasks: Sequence[str], on_progress: Callable[[int], object]) -> None:
     working: list[subprocess.Popen[bytes]] = []
     try:
         while waiting or working:
-            while waiting and len(working) < _cores():
+            while waiting and len(working) < available_cores():
                 working.append(_worker([waiting.pop(0)]))
             with suppress(subprocess.TimeoutExpired):
                 working[0].wait(0.1)
@@ -126,10 +126,6 @@ def main() -> None:
 
 def _worker(tasks: list[str]) -> subprocess.Popen[bytes]:
     return own_python("from bayou.runs.warmup import main; main()", *tasks)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _mark(task: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from bayou.core.checks import check_bool, check_choice, check_dtype, check_str_list
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
+from bayou.core.threads import available_cores
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.registry import FORMATS, Format, detect, empty_format, find
 from bayou.sources.formats.sniffing import check_text
@@ -101,8 +102,7 @@ def parts_or_paths(data: Any) -> Any:
 
 def spare_cores() -> int:
     """Return how many threads can read ahead while this one learns."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(count - 1, 16)  # a few parsers keep any learner busy
+    return min(available_cores() - 1, 16)  # a few parsers keep any learner busy
 
 
 def _recipe(recipe: Recipe | Mapping[str, Any] | None, kind: str) -> Recipe:
