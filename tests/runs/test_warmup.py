@@ -89,10 +89,10 @@ def test_another_process_runs_what_is_cold_and_ends_with_a_failure(tmp_path, mon
         started.append((tasks, subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])))
         return started[-1][1]
 
-    monkeypatch.setattr(warming, "_worker", worker)
-    monkeypatch.setattr(warming, "available_cores", lambda: 2)
-    monkeypatch.setattr(warming, "is_warm", lambda task: task == "read csv")
-    with pytest.raises(KeyError), warming.ahead("read csv", "learner a", "learner b"):
+    monkeypatch.setattr(warmup, "_worker", worker)
+    monkeypatch.setattr(warmup, "available_cores", lambda: 2)
+    monkeypatch.setattr(warmup, "is_warm", lambda task: task == "read csv")
+    with pytest.raises(KeyError), warmup.ahead("read csv", "learner a", "learner b"):
         raise KeyError
     assert [tasks for tasks, _ in started] == [["learner a", "learner b"]]
     assert started[0][1].wait(10) != 0

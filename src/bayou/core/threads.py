@@ -251,7 +251,9 @@ def available_cores() -> int:
 def _workers() -> ThreadPoolExecutor:
     if os.getpid() not in _pools:
         _pools.clear()
-        _pools[os.getpid()] = ThreadPoolExecutor(max(available_cores(), MIN_WORKERS), "bayou-worker", _mark_worker_thread)
+        _pools[os.getpid()] = ThreadPoolExecutor(
+            max(available_cores(), MIN_WORKERS), "bayou-worker", _mark_worker_thread
+        )
     return _pools[os.getpid()]
 
 

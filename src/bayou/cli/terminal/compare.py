@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bayou.cli.terminal.live import LiveDisplay
 from bayou.cli.terminal.output import print_note, print_result, say_skipped, warn_single_class
-from bayou.cli.terminal.progress_table import FIRST_ROW
 from bayou.core.memory import bytes_in_words
 from bayou.core.printable import printable
 from bayou.outputs.text import write_csv
 from bayou.runs.compare import Comparison, Entrant
 from bayou.sources import Source
 
-# Seconds between two updates of the live table.
-SELDOM = 0.25
 
-
-class ComparisonTable:
+class ComparisonTable(LiveDisplay):
     """Live table on standard error: redrawn in place on a terminal, else a line now and then."""
 
+    REDRAW_SECONDS = 0.25
+
     def __init__(self, entrants: Sequence[Entrant], source: Source, quiet: bool = False) -> None:
-        self._entrants, self._source, self._quiet = entrants, source, quiet
-        self._next, self._drawn, self._started = FIRST_ROW, 0.0, time.perf_counter()
-        self._live: Any = None
+        super().__init__(source, quiet)
+        self._entrants = entrants
         self._widths = [max(12, len(entrant.spec) + 2) for entrant in entrants]
-        self._header = False
 
-    def __enter__(self) -> ComparisonTable:
-        self._started = time.perf_counter()
-        if sys.stderr.isatty() and not self._quiet:
-            from rich.console import Console
-            from rich.live import Live
+    def _new_live(self) -> Any:
+        from rich.console import Console
+        from rich.live import Live
 
-            console = Console(stderr=True, highlight=False)
-            self._live = Live(self._table(), console=console, auto_refresh=False, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+        console = Console(stderr=True, highlight=False)
+        return Live(self._table(), console=console, auto_refresh=False, transient=True)
 
     def update(self) -> None:
         """Update the table; call this after each batch."""
-        if self._live is not None and time.perf_counter() - self._drawn > SELDOM:
-            self._drawn = time.perf_counter()
+        if self._should_redraw():
             self._live.update(self._table(), refresh=True)
         examples = self._entrants[0].meter.examples
         if self._live is None and not self._quiet and examples >= self._next:
@@ -56,25 +42,23 @@ class ComparisonTable:
 
     def _line(self, examples: int) -> None:
         """Print a line with the losses so far, after a header the first time."""
-        if not self._header:
+        if not self._has_header:
             names = (f"{e.spec:>{width}}" for e, width in zip(self._entrants, self._widths, strict=True))
             print_note(f"{f'{_loss_name(self._entrants)} after':>14}{''.join(names)}")
-            self._header = True
+            self._has_header = True
         losses = (f"{_number(e.meter.loss):>{w}}" for e, w in zip(self._entrants, self._widths, strict=True))
         print_note(f"{examples:>14,}{''.join(losses)}")
-        while self._next <= examples:
-            self._next *= 2
+        self._next_after(examples)
 
     def _table(self) -> Any:
         from rich.table import Table
         from rich.text import Text
 
         examples = self._entrants[0].meter.examples
-        seconds = max(time.perf_counter() - self._started, 1e-9)
         far = ""
         if self._source.bytes_total:
             far = f", {100 * self._source.bytes_done / self._source.bytes_total:.0f} %"
-        title = f"{examples:,} examples{far}, {examples / seconds:,.0f} a second"
+        title = f"{examples:,} examples{far}, {examples / self._seconds:,.0f} a second"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         table.add_column("learner")
         for name in (_loss_name(self._entrants), "lately", "seconds"):

@@ -44,13 +44,19 @@ def progress(total: int | None, unit: str, shown: bool = True) -> Iterator[Calla
         yield lambda done: None
         return
     from rich import progress as parts
-    from rich.console import Console
 
     how_far = [parts.BarColumn(), parts.TaskProgressColumn(), parts.TimeRemainingColumn()] if total else []
-    count = parts.TextColumn("{task.completed:,.0f} " + unit)
-    with parts.Progress(*how_far, count, console=Console(stderr=True, highlight=False), transient=True) as bar:
+    with progress_line(*how_far, "{task.completed:,.0f} " + unit) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def progress_line(*columns: Any) -> Any:
+    """Return Rich's display of progress in these columns, as a line of standard error that vanishes at the end."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
 
 
 @contextmanager

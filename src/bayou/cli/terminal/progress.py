@@ -27,17 +27,9 @@ class ProgressLine:
             return
         if self._bar is None:
             from rich import progress as parts
-            from rich.console import Console
 
-            columns = (
-                parts.BarColumn(),
-                parts.TaskProgressColumn(),
-                parts.TimeElapsedColumn(),
-                parts.TextColumn("so far,"),
-                parts.TimeRemainingColumn(),
-                parts.TextColumn("to go"),
-            )
-            self._bar = parts.Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+            how_far = parts.BarColumn(), parts.TaskProgressColumn(), parts.TimeElapsedColumn()
+            self._bar = output.progress_line(*how_far, "so far,", parts.TimeRemainingColumn(), "to go")
             self._task = self._bar.add_task("", total=total)
             self._bar.start()
         self._bar.update(self._task, completed=done, total=total)

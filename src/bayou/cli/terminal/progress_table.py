@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bayou.cli.terminal import output
 from bayou.cli.terminal.columns import short_table
+from bayou.cli.terminal.live import LiveDisplay
 from bayou.core.printable import printable
 from bayou.evaluate.base_meter import BaseMeter
 from bayou.evaluate.later import describe
@@ -18,10 +17,6 @@ from bayou.runs.look import remarks_on
 from bayou.runs.options import Note
 from bayou.runs.training_run import Progress, TrainingRun
 from bayou.sources import Source
-
-# Examples at the first row of the table, and minimum seconds between two updates of the progress line.
-FIRST_ROW = 1024
-REDRAW_SECONDS = 0.1
 
 COLUMNS = ("examples", "{}", "since last", "features", "examples/s")
 WIDTHS = (14, 14, 12, 10, 14)
@@ -39,33 +34,24 @@ def show_columns(columns: Sequence[Column]) -> None:
         output.print_note(line)
 
 
-class ProgressTable:
+class ProgressTable(LiveDisplay):
     """Display of a training run on standard error."""
 
+    REDRAW_SECONDS = 0.1
+
     def __init__(self, source: Source, quiet: bool = False) -> None:
-        self._source, self._quiet = source, quiet
-        self._next = FIRST_ROW
+        super().__init__(source, quiet)
         self._last_weight, self._last_loss = 0.0, 0.0
-        self._started = self._drawn = time.perf_counter()
-        self._bar: Any = None
-        self._header = False
 
-    def __enter__(self) -> ProgressTable:
-        self._started = time.perf_counter()
-        if sys.stderr.isatty() and not self._quiet:
-            self._bar = _bar(self._source.bytes_total)
-            self._bar.start()
-            self._task = self._bar.add_task("", total=self._source.bytes_total, rate="", loss="")
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def _new_live(self) -> Any:
+        bar = _bar(self._source.bytes_total)
+        self._task = bar.add_task("", total=self._source.bytes_total, rate="", loss="")
+        return bar
 
     def say(self, note: Note) -> None:
         """Print a note, above the progress line if there is one."""
-        if self._bar is not None:
-            self._bar.console.print(printable(note.text), highlight=False, markup=False)
+        if self._live is not None:
+            self._live.console.print(printable(note.text), highlight=False, markup=False)
         elif not (self._quiet and note.detail):
             output.say_note(note)
 
@@ -79,35 +65,30 @@ class ProgressTable:
         passed = progress.passed
         if passed == 0 and progress.rows >= self._next and progress.meter.examples >= self._next:
             self._row(progress.meter)
-        now = time.perf_counter()
-        if self._bar is not None and now - self._drawn > REDRAW_SECONDS:
-            self._drawn, meter = now, progress.meter
-            seconds = max(now - self._started, 1e-9)
+        if self._should_redraw():
+            meter = progress.meter
             loss = "" if meter.loss is None else f"{_in_words(meter)} {meter.loss:.4f}"
             done, label = progress.bytes_done, "" if passed == 0 else f"pass {passed + 1}"
-            self._bar.update(
-                self._task, completed=done, rate=f"{meter.examples / seconds:,.0f}/s", loss=loss, description=label
-            )
+            rate = f"{meter.examples / self._seconds:,.0f}/s"
+            self._live.update(self._task, completed=done, rate=rate, loss=loss, description=label)
 
     def _row(self, meter: BaseMeter) -> None:
         examples, loss = meter.examples, meter.loss or 0.0
         since = (loss * meter.weight - self._last_loss * self._last_weight) / (meter.weight - self._last_weight)
-        seconds = max(time.perf_counter() - self._started, 1e-9)
         cells = (
             f"{examples:,}",
             f"{loss:.5f}",
             f"{since:.5f}",
             f"{meter.nonzeros / examples:.1f}",
-            f"{examples / seconds:,.0f}",
+            f"{examples / self._seconds:,.0f}",
         )
-        if not self._header:
+        if not self._has_header:
             names = (name.format(_in_words(meter)) for name in COLUMNS)
             self._print(f"{name:>{width}}" for name, width in zip(names, WIDTHS, strict=True))
-            self._header = True
+            self._has_header = True
         self._print(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
         self._last_weight, self._last_loss = meter.weight, loss
-        while self._next <= examples:
-            self._next *= 2
+        self._next_after(examples)
 
 
 def _in_words(meter: BaseMeter) -> str:
@@ -115,26 +96,12 @@ def _in_words(meter: BaseMeter) -> str:
 
 
 def _bar(total: int | None) -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TaskProgressColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as parts
 
-    known = [BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
-    how_far = known if total else [SpinnerColumn(), TimeElapsedColumn()]
-    return Progress(
-        "{task.description}",
-        *how_far,
-        "{task.fields[rate]}",
-        "{task.fields[loss]}",
-        console=Console(stderr=True, highlight=False),
-        transient=True,
-    )
+    kinds = [parts.BarColumn, parts.TaskProgressColumn, parts.TimeRemainingColumn]
+    kinds = kinds if total else [parts.SpinnerColumn, parts.TimeElapsedColumn]
+    how_far = [kind() for kind in kinds]
+    return output.progress_line("{task.description}", *how_far, "{task.fields[rate]}", "{task.fields[loss]}")
 
 
 def summarise(run: TrainingRun, path: Path | None) -> None:
