@@ -15,11 +15,10 @@ PICTURE = Path(__file__).parent / "images" / "architecture.svg"
 # From top to bottom: the packages of a layer, what they do, and the color of their kind.
 LAYERS = [
     (["cli"], "the command: options, tables, exit codes", "face"),
-    (["serve", "spark"], "HTTP server; cluster", "face"),
+    (["reproduce"], "the papers' tables and figures", "result"),
+    (["serve", "spark", "estimators", "river"], "the other faces", "face"),
     (["runs"], "train, predict, look, compare, ...", "run"),
     (["report"], "the HTML report of a run", "result"),
-    (["reproduce"], "the papers' tables and figures", "result"),
-    (["estimators", "river"], "scikit-learn, river", "face"),
     (["rounds"], "learning in shards", "run"),
     (["evaluate", "outputs", "plots"], "scores, tables, style", "result"),
     (["simulate", "sources"], "data as batches", "data"),
