@@ -38,12 +38,19 @@ sys.dont_write_bytecode = False
 
 # Before anything imports Numba; processes that tests start inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", kernel_folder())
+# As the command does: BLAS threads spin while they wait for one another, which takes the cores from other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 # A shell that runs the tests in the background has them ignore interrupts, and the processes that they start as well:
 # those that tests interrupt would never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests of the site, so that only one of several workers builds it."""
+    items.sort(key=lambda item: "site" not in getattr(item, "fixturenames", ()))
 
 
 def pytest_collection_finish() -> None:
