@@ -27,9 +27,9 @@ class _Commands(TyperGroup):
 
     debug = False
 
-    def main(self, args: Any = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
-        self.debug, alone = False, more.pop("standalone_mode", True)
-        command = partial(super().main, args, prog_name, *others, **more | {"standalone_mode": False})
+    def main(self, args: Any = None, prog_name: str | None = None, *arguments: Any, **options: Any) -> Any:
+        self.debug, alone = False, options.pop("standalone_mode", True)
+        command = partial(super().main, args, prog_name, *arguments, **options | {"standalone_mode": False})
         code = exit_codes.exit_code(command, lambda: self.debug)
         if alone:
             sys.exit(code)

@@ -66,8 +66,8 @@ def compare(
             **recipe,
             **reading,
         )
-    with table.ComparisonTable(comparing.entrants, comparing.source, quiet=quiet) as shown:
-        comparison = comparing.run(shown.update)
+    with table.ComparisonTable(comparing.entrants, comparing.source, quiet=quiet) as display:
+        comparison = comparing.run(display.update)
     if as_json:
         output.print_result(json.dumps(comparison.as_dict()))
     else:

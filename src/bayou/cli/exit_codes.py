@@ -72,18 +72,18 @@ def _exit_code_and_message(error: Exception) -> tuple[int, str]:
     """Return the exit code and the sentence for the error that ended a command."""
     if isinstance(error, BadInput | BadModel):
         return BAD_USAGE if isinstance(error, BadUsage) else BAD_DATA, str(error)
-    what = str(error).strip().partition("\n")[0].rstrip(".")
+    message = str(error).strip().partition("\n")[0].rstrip(".")
     if isinstance(error, MemoryError):
-        return BAD_DATA, f"there is not enough memory for this{f' ({what})' if what else ''}; use fewer --bits."
+        return BAD_DATA, f"there is not enough memory for this{f' ({message})' if message else ''}; use fewer --bits."
     if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else f"{error.filename}: "
         return (
             BAD_DATA,
             f"{where}the system refuses ({error.strerror}); `bayou --debug`, before the command, says where.",
         )
-    what = f"{type(error).__name__}: {what}" if what else type(error).__name__
+    message = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return INTERNAL_ERROR, (
-        f"Unexpected error ({what}). This is a bug in bayou, not in your data; please report it with the output of "
+        f"Unexpected error ({message}). This is a bug in bayou, not in your data; please report it with the output of "
         "`bayou --debug`, which goes before the name of the command."
     )
 

@@ -88,7 +88,7 @@ def features(
     learner = load(model)
     extras = Extras.of(learner)  # refuses a recipe that does not fit the weights
     if selected and out is not None and out.endswith(".json"):
-        said = [_write_plain_model(learner, out)]
+        sentences = [_write_plain_model(learner, out)]
     else:
         with usage():
             table = tables.feature_table(
@@ -107,8 +107,8 @@ def features(
             _show(table)
         else:
             _write(out, table)
-        said = [*_notes(learner, extras, table, by), *([] if out in (None, "-") else [f"they are in {out}"])]
-    for sentence in said:
+        sentences = [*_notes(learner, extras, table, by), *([] if out in (None, "-") else [f"they are in {out}"])]
+    for sentence in sentences:
         output.print_note(sentence)
 
 
@@ -140,10 +140,10 @@ def _one_line_per_column(table: FeatureTable) -> tuple[list[str], list[list[Any]
     """Return a row for each column, with its strongest values in the last cell."""
     name = table.header.index("column")
     feature, rows = name + 3, []
-    for head, own in groupby(table.rows, key=lambda row: row[:feature]):
+    for head, rows_of_column in groupby(table.rows, key=lambda row: row[:feature]):
         values = [
             f"{_display(_value(row[feature], head[name]))} {row[feature + 1]:+.2f}"
-            for row in islice(own, MAX_SHOWN_VALUES)
+            for row in islice(rows_of_column, MAX_SHOWN_VALUES)
             if row[feature] is not None
         ]
         rows.append([*head, ", ".join(values)])
@@ -225,11 +225,11 @@ def _trust(
 
     notes = [f"{n_touched:,} of {learner.n_features:,} weights were touched"]
     if extras.names is not None:
-        share = ""
+        named_share = ""
         if weights is not None:
             features, mean = weights
-            share = f"; they hold {extras.names.named_fraction(abs(mean), features):.1%} of the weight mass"
-        notes.append(f"{len(extras.names):,} features have a name{share}")
+            named_share = f"; they hold {extras.names.named_fraction(abs(mean), features):.1%} of the weight mass"
+        notes.append(f"{len(extras.names):,} features have a name{named_share}")
     if extras.required_recipe.kind != "svmlight" and not extras.required_recipe.exact:
         rate = collision_rate(n_touched, learner.n_features)
         notes.append(f"about {rate:.2%} of the features share their weight with another; more --bits make that rarer")

@@ -83,8 +83,8 @@ def _classes(learner: Any) -> list[dict[str, Any]] | None:
     """Return the classes with their numbers of examples, the commonest first; None unless multiclass."""
     if learner.record.task != "multiclass":
         return None
-    found = zip(learner.class_names, learner.counts.tolist(), strict=True)
-    return [{"class": name, "examples": examples} for name, examples in sorted(found, key=lambda one: -one[1])]
+    counts = zip(learner.class_names, learner.counts.tolist(), strict=True)
+    return [{"class": name, "examples": examples} for name, examples in sorted(counts, key=lambda pair: -pair[1])]
 
 
 def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
@@ -105,8 +105,8 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
         lines += _titled("classes", words.classes(plain["classes"]))
     if plain["intercept"]:
         lines.append(("intercept", ", ".join(f"{name} {value:.5g}" for name, value in plain["intercept"].items())))
-    shown = {name: value for name, value in plain["parameters"].items() if name not in ("n_features", "intercept")}
-    lines += _titled("parameters", [f"{name} = {words.value_in_words(value)}" for name, value in shown.items()])
+    parameters = {name: value for name, value in plain["parameters"].items() if name not in ("n_features", "intercept")}
+    lines += _titled("parameters", [f"{name} = {words.value_in_words(value)}" for name, value in parameters.items()])
     lines += _titled("seen", words.seen(plain))
     lines += _titled("parts", words.parts_in_words(plain["parts"]))
     lines += _titled("priors", words.priors_in_words([GroupPrior(**prior) for prior in plain["priors"]]))
@@ -126,6 +126,6 @@ def _titled(title: str, texts: list[str]) -> list[tuple[str, str]]:
 
 
 def _show(lines: list[tuple[str, str]]) -> None:
-    width = max(len(what) for what, _ in lines) + 2
-    for what, how in lines:
-        output.print_result(what.ljust(width) + how)
+    width = max(len(title) for title, _ in lines) + 2
+    for title, text in lines:
+        output.print_result(title.ljust(width) + text)

@@ -49,7 +49,7 @@ class InterruptHandler:
 
 def _within(frame: FrameType | None) -> bool:
     while frame is not None:
-        if any(place in frame.f_code.co_filename for place in NOT_WITHIN):
+        if any(folder in frame.f_code.co_filename for folder in NOT_WITHIN):
             return True
         frame = frame.f_back
     return False

@@ -37,12 +37,12 @@ def look(
         from bayou.cli.terminal import columns
         from bayou.runs.look import look as run
 
-        found = run(data, format=format, **recipe)
+        columns_found = run(data, format=format, **recipe)
     if as_json:
-        output.print_result(json.dumps(found.as_dict()))
+        output.print_result(json.dumps(columns_found.as_dict()))
         return
-    for line in columns.table(found.columns):
+    for line in columns.table(columns_found.columns):
         output.print_result(line)
-    output.print_result(f"{found.features:.1f} features a row")
-    for sentence in found.remarks:
+    output.print_result(f"{columns_found.features:.1f} features a row")
+    for sentence in columns_found.remarks:
         output.print_note(sentence)

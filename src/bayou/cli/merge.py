@@ -58,23 +58,23 @@ def merge(
     with without_blas():
         from bayou.runs.merge import merge as merge_models
 
-        found = merge_models(models, base, weight, recombine)
-    found.learner.save(out)
-    _print_summary(found, len(models))
+        merged = merge_models(models, base, weight, recombine)
+    merged.learner.save(out)
+    _print_summary(merged, len(models))
     output.print_note(f"the model is in {out}")
 
 
-def _print_summary(found: Merged, n_models: int) -> None:
-    merged = found.learner
+def _print_summary(merged_model: Merged, n_models: int) -> None:
+    merged = merged_model.learner
     lines = [
         ("models", f"{n_models}"),
         ("examples", f"{merged.examples:,}"),
         ("weights", f"{len(merged.touched):,} of {merged.n_features:,} touched"),
         ("merge", HOW[merged.record.merge]),
     ]
-    if found.log_loss is not None:
-        lines.append(("combined", f"by {found.rows:,} rows, log loss {found.log_loss:.5f}"))
+    if merged_model.log_loss is not None:
+        lines.append(("combined", f"by {merged_model.rows:,} rows, log loss {merged_model.log_loss:.5f}"))
     elif hasattr(merged, "recombine"):
         lines.append(("combined", "by a guess; --recombine DATA learns it from rows that no model has learned"))
-    for what, how in lines:
-        output.print_result(f"{what:<10}{how}")
+    for title, text in lines:
+        output.print_result(f"{title:<10}{text}")

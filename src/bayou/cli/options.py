@@ -46,12 +46,12 @@ _OPTIONS = recipe_options()
 
 def of_recipe(name: str) -> Any:
     """Return the Typer option for an option of the recipe."""
-    said = _OPTIONS[name][1]
+    description = _OPTIONS[name][1]
     with spelling.as_flags():
-        text = re.sub(r"{(\w+)}", lambda other: spelling.option(other[1]), said.text)
+        text = re.sub(r"{(\w+)}", lambda other: spelling.option(other[1]), description.text)
     text += " Several are separated by commas." if name in _COLUMNS else ""
     flags = [f"--{name.replace('_', '-')}", *_MORE_FLAGS.get(name, [])]
-    return typer.Option(*flags, min=said.low, max=said.high, help=text)
+    return typer.Option(*flags, min=description.low, max=description.high, help=text)
 
 
 def _option(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
@@ -77,8 +77,8 @@ Reading = Annotated[Group, [_option("on_error", OnError, "skip"), _option("threa
 
 def _members(kind: Any) -> list[inspect.Parameter]:
     """Return the options that a parameter of this type stands for; none if it is an option itself."""
-    more = getattr(kind, "__metadata__", (None,))[0]
-    return more if isinstance(more, list) else []
+    metadata = getattr(kind, "__metadata__", (None,))[0]
+    return metadata if isinstance(metadata, list) else []
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -144,13 +144,13 @@ def _crosses(options: list[str]) -> list[tuple[str, ...]]:
 
 
 def _ranges(options: list[str]) -> list[tuple[str, int, int]]:
-    found = []
+    ranges = []
     for part in columns(options):
         match = re.fullmatch(r"(?:(.+)=)?(\d{1,10})-(\d{1,10})", part, re.ASCII)
         if match is None:
             raise BadUsage(f"--ranges has {part!r}; expected a name, a first and a last feature, such as a=1-10.")
-        found.append((match[1] or part, int(match[2]), int(match[3])))
-    return found
+        ranges.append((match[1] or part, int(match[2]), int(match[3])))
+    return ranges
 
 
 # Functions that turn the text of an option into what a recipe takes.
@@ -181,5 +181,5 @@ def check_outputs(outputs: Mapping[str, str | Path | None], *inputs: Any) -> Non
 def check_ending(option: str, path: str | Path | None, endings: Collection[str]) -> None:
     """Raise BadUsage if a path does not end in one of the endings, which decide the format."""
     if path is not None and not str(path).lower().endswith(tuple(endings)):
-        which = "in" if len(endings) == 1 else "in one of"
-        raise BadUsage(f"{option} is {path}; its name must end {which} {', '.join(endings)}.")
+        preposition = "in" if len(endings) == 1 else "in one of"
+        raise BadUsage(f"{option} is {path}; its name must end {preposition} {', '.join(endings)}.")

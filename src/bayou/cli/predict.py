@@ -89,14 +89,14 @@ def predict(
         predictions.source,
         prediction_files.ParquetPredictionWriter if out.endswith(PARQUET) else prediction_files.CsvPredictionWriter,
     )
-    shown = not quiet and (out != "-" or not sys.stdout.isatty())
+    show_progress = not quiet and (out != "-" or not sys.stdout.isatty())
     with (
-        output.progress(source.bytes_total, "bytes", shown=shown) as show,
+        output.progress(source.bytes_total, "bytes", shown=show_progress) as show,
         text.output(out) as file,
         kind(file, predictions.columns, tags, kept) as table,
     ):
-        for part in predictions.parts():
-            table.write(part)
+        for chunk in predictions.parts():
+            table.write(chunk)
             show(source.bytes_done)
             if out == "-" and output.had_enough():
                 return
@@ -116,19 +116,19 @@ def _shares(text: str | None) -> list[float]:
 
 def _summary(predictions: Predictions) -> list[str]:
     """Return notes on skipped lines, the scores of the predictions, and how to read them."""
-    said = [*output.skipped_in_words(predictions.kinds), *predictions.source.remarks]
+    sentences = [*output.skipped_in_words(predictions.kinds), *predictions.source.remarks]
     if predictions.skipped:
-        said.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")
+        sentences.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")
     result = predictions.evaluation
     if result is not None:
-        told = ", ".join(f"{name} {value:.5f}" for name, value in result.headline().items() if value is not None)
-        said.append(f"of {result.examples:,} examples with a label: {told}")
+        scores = ", ".join(f"{name} {value:.5f}" for name, value in result.headline().items() if value is not None)
+        sentences.append(f"of {result.examples:,} examples with a label: {scores}")
     if predictions.average is not None:
-        what = {"mean": "mean", "log_odds": "the log-odds of the probability"}[str(predictions.explains)]
-        said.append(f"by1 to others add up to {what} less {predictions.average:.6g}, that of the average row")
+        quantity = {"mean": "mean", "log_odds": "the log-odds of the probability"}[str(predictions.explains)]
+        sentences.append(f"by1 to others add up to {quantity} less {predictions.average:.6g}, that of the average row")
     rate = predictions.source.recipe.negative_rate
     if rate != 1.0:
-        said.append(
+        sentences.append(
             f"probabilities are those of the full stream: a share of {rate:g} of its negatives was learned from"
         )
-    return said
+    return sentences

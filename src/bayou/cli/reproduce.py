@@ -65,13 +65,13 @@ def reproduce(
         _list(papers.experiments(), console)
         return
     with usage():
-        chosen = [papers.find(name) for name in names]
-    if data and not any(experiment.takes_data for experiment in chosen):
+        selected = [papers.find(name) for name in names]
+    if data and not any(experiment.takes_data for experiment in selected):
         raise BadUsage("--data is for figure2, l1-table3 to 6 and the olss figures; the others need none.")
     _make_folder(out)
     if any(out.resolve() in (path.resolve(), path.resolve().parent) for path in map(Path, data or ())):
         raise BadUsage(f"--out is {out}, where the --data are, and these could be lost; choose another folder.")
-    for experiment in chosen:
+    for experiment in selected:
         with ProgressLine() as progress:
             chosen_options = papers.ExperimentOptions(
                 out=out,
@@ -115,7 +115,14 @@ def _list(experiments: list[Experiment], console: Console) -> None:
     from bayou.reproduce.experiment import in_words
 
     rows = tuple(
-        (one.name, one.paper, one.what, in_words(one.minutes[0]), in_words(one.minutes[1])) for one in experiments
+        (
+            experiment.name,
+            experiment.paper,
+            experiment.what,
+            in_words(experiment.minutes[0]),
+            in_words(experiment.minutes[1]),
+        )
+        for experiment in experiments
     )
     _print(TextTable("", ("name", "paper", "what is run", "--quick", "full, two cores"), rows), console, numbers=False)
 
@@ -124,14 +131,14 @@ def _print(table: TextTable, console: Console, numbers: bool = True) -> None:
     from rich import box
     from rich.table import Table as Shown
 
-    shown = Shown(title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    grid = Shown(title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     # Text columns come first; all columns from the paper's number on are numbers.
     first_number = len(table.columns)
     if numbers:
-        words = {"stream", "method", "setting", "what"}
-        first_number = sum(column in words for column in table.columns)
+        text_columns = {"stream", "method", "setting", "what"}
+        first_number = sum(column in text_columns for column in table.columns)
     for k, column in enumerate(table.columns):
-        shown.add_column(column, justify="right" if k >= first_number else "left", no_wrap=numbers)
+        grid.add_column(column, justify="right" if k >= first_number else "left", no_wrap=numbers)
     for row in table.rows:
-        shown.add_row(*row)
-    console.print(shown, markup=False)
+        grid.add_row(*row)
+    console.print(grid, markup=False)

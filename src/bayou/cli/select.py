@@ -48,7 +48,7 @@ def select(
         out: A .csv file for the features of every size; - is stdout.
         picture: A .png file for the path: sizes, AUC, log loss.
     """
-    wanted = _sizes(sizes)
+    requested_sizes = _sizes(sizes)
     if out != "-":
         options.check_ending("--out", out, [".csv"])
     options.check_ending("--picture", picture, [".png"])
@@ -60,7 +60,7 @@ def select(
 
         selecting = SelectionRun(
             data,
-            wanted,
+            requested_sizes,
             settings=set_ or [],
             holdout=holdout,
             format=format,
@@ -69,18 +69,18 @@ def select(
             **reading,
         )
     with output.progress(selecting.source.bytes_total, "bytes", shown=not quiet) as progress:
-        found = selecting.run(progress)
+        selection = selecting.run(progress)
     if as_json:
-        output.print_result(json.dumps(found.as_dict()))
+        output.print_result(json.dumps(selection.as_dict()))
     elif out != "-":
-        _show(found)
+        _show(selection)
     if out is not None:
-        _write_features(found, out)
+        _write_features(selection, out)
     if picture is not None:
         from bayou.cli.plots.select import draw
 
-        draw(found, picture)
-    for sentence in found.notes:
+        draw(selection, picture)
+    for sentence in selection.notes:
         output.print_note(sentence)
 
 
@@ -94,16 +94,16 @@ def _sizes(text: str) -> list[int]:
     return sorted(set(sizes))
 
 
-def _show(found: Selection) -> None:
+def _show(selection: Selection) -> None:
     output.print_result(f"{'size':>8}{'log loss':>12}{'AUC':>10}{'inclusion prior':>18}")
-    for point in found.sizes:
+    for point in selection.sizes:
         loss = "-" if point.log_loss is None else f"{point.log_loss:.5f}"
         auc = "-" if point.auc is None else f"{point.auc:.4f}"
         output.print_result(f"{point.size:>8,}{loss:>12}{auc:>10}{point.inclusion_prior:>18g}")
-    output.print_note(f"{found.examples:,} examples read, {found.held_out:,} of them held out")
+    output.print_note(f"{selection.examples:,} examples read, {selection.held_out:,} of them held out")
 
 
-def _write_features(found: Selection, out: str) -> None:
+def _write_features(selection: Selection, out: str) -> None:
     """Write one row per size and feature: size, feature, weight, inclusion."""
     import numpy as np
 
@@ -111,9 +111,9 @@ def _write_features(found: Selection, out: str) -> None:
     from bayou.outputs.text import write_csv
 
     rows: list[tuple[Any, ...]] = []
-    for point in found.sizes:
+    for point in selection.sizes:
         rows.append((point.size, INTERCEPT, f"{point.intercept:.9g}", "1"))
         for k in np.argsort(-np.abs(point.weights), kind="stable"):
-            feature = found.names[int(point.features[k])]
+            feature = selection.names[int(point.features[k])]
             rows.append((point.size, feature, f"{point.weights[k]:.9g}", f"{point.inclusion[k]:.9g}"))
     write_csv(out, ["size", "feature", "weight", "inclusion"], rows)

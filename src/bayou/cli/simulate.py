@@ -77,16 +77,16 @@ def simulate(
         _write_truth(stream, truth)
     seconds = time.perf_counter() - started
     if not output.had_enough():
-        told = f"{size / 1e6:,.1f} MB of text in {seconds:.1f} s"
-        output.print_note(f"{examples:,} examples of {stream.n_features:,} features; {told}")
+        throughput = f"{size / 1e6:,.1f} MB of text in {seconds:.1f} s"
+        output.print_note(f"{examples:,} examples of {stream.n_features:,} features; {throughput}")
 
 
 def _settings(given: list[str], generator: Any) -> dict[str, Any]:
-    chosen = settings.parse(given, generator, taken=("seed",))
-    if "groups" in chosen:
-        pairs = chosen["groups"] if isinstance(chosen["groups"], list) else [chosen["groups"]]
-        chosen["groups"] = [tuple(settings.value_of(part) for part in str(pair).split(":")) for pair in pairs]
-    return chosen
+    parameters = settings.parse(given, generator, taken=("seed",))
+    if "groups" in parameters:
+        pairs = parameters["groups"] if isinstance(parameters["groups"], list) else [parameters["groups"]]
+        parameters["groups"] = [tuple(settings.value_of(part) for part in str(pair).split(":")) for pair in pairs]
+    return parameters
 
 
 def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -101,11 +101,11 @@ def _texts(stream: Simulation, n_examples: int) -> Iterator[tuple[int, np.ndarra
         (batch,) = stream.batches(size, start=start)
         return start + size, svmlight(batch)
 
-    ahead = ParallelMap(range(0, n_examples, BATCH_SIZE), text, threads=spare_cores())
+    batches = ParallelMap(range(0, n_examples, BATCH_SIZE), text, threads=spare_cores())
     try:
-        yield from ahead
+        yield from batches
     finally:
-        ahead.close()
+        batches.close()
 
 
 def _write_truth(stream: Simulation, path: Path) -> None:

@@ -77,9 +77,9 @@ def train(
         )
     if training.fitted is not None and not quiet:
         progress_table.show_columns(training.fitted)
-    with progress_table.ProgressTable(training.source, quiet=quiet) as shown:
-        training.on_note = shown.say
-        run = training.run(shown.update)
+    with progress_table.ProgressTable(training.source, quiet=quiet) as display:
+        training.on_note = display.say
+        run = training.run(display.update)
     training.on_note = output.say_note
     if as_json:
         output.print_result(json.dumps(run.as_dict()))

@@ -115,28 +115,28 @@ PREDICT = [
 ]
 
 
-def translate_flags(flags: list[Flag], args: list[str], own: dict[str, bool]) -> list[str]:
+def translate_flags(flags: list[Flag], args: list[str], own_options: dict[str, bool]) -> list[str]:
     """Arguments without Vowpal Wabbit's flags; own: the command's own options, and whether a value follows.
 
     >>> translated(TRAIN, ["-d", "a.vw", "-b18", "-q", "ab", "-f", "m.bayou"], {"-q": True})
     ['a.vw', '--bits', '18', '-q', 'ab', '--model', 'm.bayou']
     """
-    known = {name: flag for flag in flags for name in flag.names if name not in own}
-    found: list[str] = []
+    flags_by_name = {name: flag for flag in flags for name in flag.names if name not in own_options}
+    translated: list[str] = []
     missing: list[tuple[str, Flag, str]] = []
     rest = list(args)
     while rest:
         arg = rest.pop(0)
         if arg == "--":
-            found += [arg, *rest]
+            translated += [arg, *rest]
             break
-        name, value = _split(arg, known)
+        name, value = _split(arg, flags_by_name)
         if name is None:
-            found.append(arg)
-            if own.get(arg) and rest:
-                found.append(rest.pop(0))
+            translated.append(arg)
+            if own_options.get(arg) and rest:
+                translated.append(rest.pop(0))
             continue
-        flag = known[name]
+        flag = flags_by_name[name]
         if flag.value and value is None:
             if not rest:
                 raise BadUsage(f"{name} needs a value.")
@@ -144,30 +144,32 @@ def translate_flags(flags: list[Flag], args: list[str], own: dict[str, bool]) ->
         if flag.becomes is None:
             missing.append((name, flag, value or ""))
         elif callable(flag.becomes):
-            found += flag.becomes(value or "").split()
+            translated += flag.becomes(value or "").split()
         else:
-            found += [part.format(value) for part in flag.becomes.split()]
+            translated += [part.format(value) for part in flag.becomes.split()]
     if missing:
-        raise _instead(*missing[0], found)
-    return found
+        raise _instead(*missing[0], translated)
+    return translated
 
 
-def _split(arg: str, known: dict[str, Flag]) -> tuple[str | None, str | None]:
+def _split(arg: str, flags_by_name: dict[str, Flag]) -> tuple[str | None, str | None]:
     """Return (flag, value) of an argument like `-b18` or `--passes=3`; the value is None if it is the next argument."""
-    if arg in known:
+    if arg in flags_by_name:
         return arg, None
     name, mark, value = arg.partition("=")
     if arg.startswith("--"):
-        return (name, value) if mark and name in known else (None, None)
-    if arg[:2] in known and known[arg[:2]].value and len(arg) > 2 and arg[0] == "-":
+        return (name, value) if mark and name in flags_by_name else (None, None)
+    if arg[:2] in flags_by_name and flags_by_name[arg[:2]].value and len(arg) > 2 and arg[0] == "-":
         return arg[:2], arg[2:]
     return None, None
 
 
-def _instead(name: str, flag: Flag, value: str, found: list[str]) -> BadUsage:
+def _instead(name: str, flag: Flag, value: str, translated: list[str]) -> BadUsage:
     """Return the error for a flag that has no equivalent, with what to write instead."""
-    data = next((arg for k, arg in enumerate(found) if not arg.startswith("-") and _alone(found, k)), "DATA")
-    model = next((found[k + 1] for k, arg in enumerate(found[:-1]) if arg in ("--model", "--resume")), "m.bayou")
+    data = next((arg for k, arg in enumerate(translated) if not arg.startswith("-") and _alone(translated, k)), "DATA")
+    model = next(
+        (translated[k + 1] for k, arg in enumerate(translated[:-1]) if arg in ("--model", "--resume")), "m.bayou"
+    )
     instead = flag.instead.replace("{}", value).replace("DATA", data).replace("MODEL", model)
     return BadUsage(f"{name} is Vowpal Wabbit's: {instead}")
 

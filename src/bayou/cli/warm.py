@@ -27,12 +27,12 @@ def warm(
     from bayou.runs import warmup
 
     tasks = warmup.all_tasks() if all else warmup.default_tasks()
-    place = cache.writable()
-    if place is None:
+    folder = cache.writable()
+    if folder is None:
         raise BadUsage(f"{cache.notice_no_cache()}.")
     cold = [task for task in tasks if not warmup.is_warm(task)]
     if cold:
         output.print_note(f"compiling the kernels for {len(cold)} of {len(tasks)} tasks: {', '.join(cold)}")
     with output.progress(len(cold), f"of {len(cold)} done") as show:
         warmup.run_all(cold, show)
-    output.print_note(f"ready: compiled kernels are in {place}")
+    output.print_note(f"ready: compiled kernels are in {folder}")

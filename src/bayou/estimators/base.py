@@ -301,26 +301,26 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         first = not hasattr(self, "learners_")
         if first and classes is None:
             raise BadInput("classes must be passed on the first call to partial_fit.")
-        known = unique_labels(validation.listed(classes)) if first else self.classes_
-        if not first and classes is not None and not validation.among(known, classes):
+        old_classes = unique_labels(validation.listed(classes)) if first else self.classes_
+        if not first and classes is not None and not validation.among(old_classes, classes):
             raise BadInput(
-                f"classes={shortened_repr(classes)} lacks some of what was learned so far, {known.tolist()}; "
+                f"classes={shortened_repr(classes)} lacks some of what was learned so far, {old_classes.tolist()}; "
                 "fit starts anew."
             )
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
-        learner = self._learner_of(known, streaming=True) if first else self.learner_
-        numbers = np.arange(len(known)) if first else self._numbers
-        given = validation.given_weights(sample_weight, len(y))
+        learner = self._learner_of(old_classes, streaming=True) if first else self.learner_
+        numbers = np.arange(len(old_classes)) if first else self._numbers
+        row_weights = validation.given_weights(sample_weight, len(y))
         if not first and can_extend(learner):
-            known, numbers = validation.with_new_classes(known, numbers, y, given)
-            learner = extend(learner) if len(known) > 2 else learner
-        of_rows = validation.class_numbers(known, y)
-        weights = validation.row_weights(given, self.class_weight, known, of_rows)
+            old_classes, numbers = validation.with_new_classes(old_classes, numbers, y, row_weights)
+            learner = extend(learner) if len(old_classes) > 2 else learner
+        of_rows = validation.class_numbers(old_classes, y)
+        weights = validation.row_weights(row_weights, self.class_weight, old_classes, of_rows)
         batch = validation.batch(X)
         learner.check(_labelled(learner, batch, numbers[of_rows], weights))  # before anything changes
         learner.new_stream()
         self._learn_chunk(learner, batch, numbers[of_rows], weights)
-        return self._with(known, numbers, learner)
+        return self._with(old_classes, numbers, learner)
 
     def _learner_of(self, classes: np.ndarray, streaming: bool = False) -> Learner:
         """Return a new binary or multiclass learner, depending on the number of classes."""
@@ -409,17 +409,17 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """Reorder columns from the learner's order of classes to that of `classes_`; unchanged for two classes."""
         if not isinstance(self.learner_, Classes):
             return values
-        places = self._places(self.learner_)
-        found = values[..., places]
-        found[..., places < 0] = of_unknown
-        return found
+        columns = self._places(self.learner_)
+        reordered = values[..., columns]
+        reordered[..., columns < 0] = of_unknown
+        return reordered
 
     def _places(self, learner: Classes) -> np.ndarray:
         """Return the column of each class in the learner; -1 for a class without a row of positive weight."""
-        known = learner.labels.astype(np.int64)
-        places = np.full(max(known.max(), self._numbers.max()) + 1, -1)
-        places[known] = np.arange(len(known))
-        return places[self._numbers]
+        labels = learner.labels.astype(np.int64)
+        columns = np.full(max(labels.max(), self._numbers.max()) + 1, -1)
+        columns[labels] = np.arange(len(labels))
+        return columns[self._numbers]
 
     # --- looking inside -------------------------------------------------------------------------------------
 

@@ -171,14 +171,16 @@ class LassoClassifier(OnlineClassifier):
         penalties = _grid(learners, batch, numbers, weights, passes)
         X = batch.to_csr(learners[0].n_features)
         losses = np.zeros(len(penalties))
-        whole = np.ones(len(numbers)) if weights is None else weights
-        for kept, held in folds.split(np.zeros(len(numbers)), numbers):
-            inner, outer = validation.batch(X[kept]), validation.batch(X[held])
-            walk = _walk(learners, inner, numbers[kept], whole[kept], penalties, passes)
-            for k, (_, found) in enumerate(walk):
-                against_rest = _against_rest(found, numbers[held])
-                losses[k] += sum(_loss(learner, outer, positive, whole[held]) for learner, positive in against_rest)
-        self.cv_penalties_, self.cv_losses_ = penalties, losses / whole.sum()
+        row_weights = np.ones(len(numbers)) if weights is None else weights
+        for training_rows, held_out_rows in folds.split(np.zeros(len(numbers)), numbers):
+            inner, outer = validation.batch(X[training_rows]), validation.batch(X[held_out_rows])
+            walk = _walk(learners, inner, numbers[training_rows], row_weights[training_rows], penalties, passes)
+            for k, (_, solutions) in enumerate(walk):
+                against_rest = _against_rest(solutions, numbers[held_out_rows])
+                losses[k] += sum(
+                    _loss(learner, outer, positive, row_weights[held_out_rows]) for learner, positive in against_rest
+                )
+        self.cv_penalties_, self.cv_losses_ = penalties, losses / row_weights.sum()
         return [learner.at_penalty(penalties[losses.argmin()]) for learner in learners]
 
     # --- looking inside -------------------------------------------------------------------------------------
@@ -239,8 +241,8 @@ def _solve(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: 
 
 def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
     """Yield (point, learners) at each penalty, from the largest down."""
-    given = check_iterable("penalties", penalties, "some numbers > 0")
-    penalties = sorted((check_positive("penalties", penalty) for penalty in given), reverse=True)
+    values = check_iterable("penalties", penalties, "some numbers > 0")
+    penalties = sorted((check_positive("penalties", penalty) for penalty in values), reverse=True)
     if not penalties:
         raise BadInput("penalties is empty; give at least one number.")
     for penalty in penalties:
@@ -262,16 +264,16 @@ def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
 
 def _grid(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> np.ndarray:
     """Return penalties, evenly spaced in their logarithm, from the smallest that leaves only intercepts."""
-    largest = 0.0
+    max_gradient = 0.0
     alone = [learner.at_penalty(1e30) for learner in learners]
     _solve(alone, batch, numbers, weights, passes)
     for learner, labels in _against_rest(alone, numbers):
         for shard in _shards(batch, labels, weights):
             learner.learn(shard)
-        largest = max(largest, learner.largest_gradient)
-    if largest == 0.0:
+        max_gradient = max(max_gradient, learner.largest_gradient)
+    if max_gradient == 0.0:
         raise BadInput("no feature has anything to say; there is no path.")
-    return largest * np.logspace(0.0, np.log10(PATH_END), PATH_LENGTH)
+    return max_gradient * np.logspace(0.0, np.log10(PATH_END), PATH_LENGTH)
 
 
 def _loss(learner: Learner, batch: Batch, positive: np.ndarray, weights: np.ndarray) -> float:

@@ -76,9 +76,9 @@ def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
         numbers = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     except TypeError as error:
         raise BadInput(f"the labels are not of the kind of the classes {classes.tolist()}: {error}.") from None
-    known = np.asarray(classes[numbers] == y)
-    if not known.all():
-        row = int(known.argmin())
+    is_known = np.asarray(classes[numbers] == y)
+    if not is_known.all():
+        row = int(is_known.argmin())
         raise BadInput(
             f"row {row}: the label {y.tolist()[row]!r} is none of the classes {classes.tolist()}; name all "
             "of them in classes= at the first partial_fit."

@@ -47,9 +47,9 @@ class HoldoutSpec:
         except ValueError:
             share = -1.0
         if not 0.0 <= share <= 0.9:
-            told = given if isinstance(given, str | int | float) else shortened_repr(given)
+            value = given if isinstance(given, str | int | float) else shortened_repr(given)
             raise BadInput(
-                f"{option('holdout', told)}: it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
+                f"{option('holdout', value)}: it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
             )
         return cls(share, not spread) if share else cls()
@@ -97,15 +97,15 @@ class HoldoutRows:
         """Yield the batches of the source without the held-out rows; if `keep`, store those for `evaluate`."""
         self.rows = 0
         for batch in source:
-            held = self.which.mask(self.rows, batch, source.progress_span)
+            is_held_out = self.which.mask(self.rows, batch, source.progress_span)
             self.rows += len(batch)
-            if not held.any():
+            if not is_held_out.any():
                 yield batch
                 continue
             if keep:
-                self._keep(batch.take(np.flatnonzero(held)))
-            if not held.all():
-                yield batch.take(np.flatnonzero(~held))
+                self._keep(batch.take(np.flatnonzero(is_held_out)))
+            if not is_held_out.all():
+                yield batch.take(np.flatnonzero(~is_held_out))
 
     def _keep(self, batch: Batch) -> None:
         # Held-out row k is kept if k is a multiple of the step.
@@ -140,8 +140,8 @@ def _every(batch: Batch, first: int, step: int) -> Batch:
 
 def _thinned(parts: Iterable[Batch]) -> list[Batch]:
     """Return every other row, counted across all batches."""
-    kept, first = [], 0
-    for part in parts:
-        kept.append(_every(part, first, 2))
-        first = (first + len(part)) % 2
-    return kept
+    thinned, first = [], 0
+    for batch in parts:
+        thinned.append(_every(batch, first, 2))
+        first = (first + len(batch)) % 2
+    return thinned

@@ -94,20 +94,22 @@ def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str,
     recipe = {} if old.extras.recipe is None else old.extras.recipe.to_json()
     record = None if learner is None else registry.find(learner)
     if record is not None and record.name != old.name:
-        asked = choose(record.name, (), recipe.get("task") or task_of(old.record))
-        if asked.record.name != old.name or asked.parameters.get("learner") != old.parameters.get("learner"):
+        other = choose(record.name, (), recipe.get("task") or task_of(old.record))
+        if other.record.name != old.name or other.parameters.get("learner") != old.parameters.get("learner"):
             raise BadModel(
                 f"{path} is a {old.name} model; it cannot go on as {learner}. Leave {option('learner')} out, or start "
                 "a new model."
             )
     for name, value in given.items():
-        there = recipe.get(name)
+        value_of_model = recipe.get(name)
         if name == "cross":  # whether made by a lane or as features
-            value, there = (sorted(map(list, some)) for some in (value, [*recipe.get("pairs", []), *(there or [])]))
-        if json.loads(json.dumps(value)) != there and (name, value) != ("task", "auto"):
+            value, value_of_model = (
+                sorted(map(list, some)) for some in (value, [*recipe.get("pairs", []), *(value_of_model or [])])
+            )
+        if json.loads(json.dumps(value)) != value_of_model and (name, value) != ("task", "auto"):
             raise BadModel(
                 f"{option(name, value)} was given, but the recipe of {path} has "
-                f"{'none' if there is None else there}; leave the option out."
+                f"{'none' if value_of_model is None else value_of_model}; leave the option out."
             )
 
 

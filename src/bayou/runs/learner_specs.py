@@ -47,18 +47,18 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
     >>> choose("bank", {}, "regression").record.name, choose("marginal", {}, "multiclass").parameters
     ('number-bank', {'learner': 'marginal'})
     """
-    asked = registry.find(registry.DEFAULT if name is None else name)
-    if task == "regression" and asked.name == registry.DEFAULT:
-        asked = registry.find(registry.DEFAULT_REGRESSION)
-    if (asked.task == "regression") != (task == "regression"):
-        raise BadInput(_misfit(asked, task))
+    requested = registry.find(registry.DEFAULT if name is None else name)
+    if task == "regression" and requested.name == registry.DEFAULT:
+        requested = registry.find(registry.DEFAULT_REGRESSION)
+    if (requested.task == "regression") != (task == "regression"):
+        raise BadInput(_misfit(requested, task))
     if task != "multiclass":
-        return LearnerSpec(asked, settings_of(asked, settings))
-    if asked.name == SEVERAL:
-        chosen = settings_of(asked, settings)
+        return LearnerSpec(requested, settings_of(requested, settings))
+    if requested.name == SEVERAL:
+        chosen = settings_of(requested, settings)
     else:
-        chosen = parameters.parse(settings, asked.load(), taken=("n_features",), more=_OF_CLASSES)
-        chosen = {"learner": asked.name} | chosen
+        chosen = parameters.parse(settings, requested.load(), taken=("n_features",), more=_OF_CLASSES)
+        chosen = {"learner": requested.name} | chosen
     if classes > LIGHT:
         chosen = {"light": True} | chosen
     return LearnerSpec(registry.find(SEVERAL), chosen)
@@ -70,11 +70,11 @@ def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[
     return parameters.parse(settings, record.load(), taken=("n_features", "own"), refused=refused)
 
 
-def _misfit(asked: registry.Record, task: str) -> str:
+def _misfit(record: registry.Record, task: str) -> str:
     if task == "regression":
-        others = [record.name for record in registry.own_records() if record.task == "regression"]
+        others = [one.name for one in registry.own_records() if one.task == "regression"]
         return (
-            f"the label is a number, and {asked.name} tells classes apart; use {option('learner', registry.DEFAULT)} "
+            f"the label is a number, and {record.name} tells classes apart; use {option('learner', registry.DEFAULT)} "
             f"or one of {', '.join(others)}, or make classes of it with {option('label_above')} or {option('task')}."
         )
-    return f"{asked.name} predicts numbers, but the task is {task}; use {option('learner', registry.DEFAULT)}."
+    return f"{record.name} predicts numbers, but the task is {task}; use {option('learner', registry.DEFAULT)}."

@@ -82,8 +82,8 @@ def remarks_on(columns: Sequence[Column]) -> list[str]:
     for column in columns:
         if column.remark:
             alike.setdefault(column.remark, []).append(column.name)
-    said = []
+    sentences = []
     for remark, names in alike.items():
-        which = ", ".join(map(repr, names[:NAMED])) + f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
-        said.append(f"column{'s' * (len(names) > 1)} {which}: {remark}")
-    return said
+        named = ", ".join(map(repr, names[:NAMED])) + f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
+        sentences.append(f"column{'s' * (len(names) > 1)} {named}: {remark}")
+    return sentences

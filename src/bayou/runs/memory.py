@@ -16,8 +16,8 @@ SQUARE_BITS = 12
 def check(learner: Learner, n_features: int) -> str:
     """Describe the memory of such a learner with `n_features` weights. Raise BadInput if it exceeds the free memory."""
     if learner.record.task == "multiclass":  # which allocates memory as classes and features are seen
-        name, each = learner.parameters["learner"], _of_a_class(learner)
-        return f"{name} for each class, {each} bytes of memory for every feature of it"
+        name, n_bytes = learner.parameters["learner"], _of_a_class(learner)
+        return f"{name} for each class, {n_bytes} bytes of memory for every feature of it"
     size, free = learner.nbytes_for(n_features), free_memory()
     if free is not None and size > free:
         square = ", or a learner that keeps no matrix" if _keeps_square(learner, n_features) else ""
@@ -32,8 +32,8 @@ def check_all(learners: Mapping[str, Learner], n_features: int) -> str:
     """Describe the memory of several learners of one task that run together, as `check` does; keys are their names."""
     names, made = ", ".join(learners), learners.values()
     if all(learner.record.task == "multiclass" for learner in made):
-        each = sum(map(_of_a_class, made))
-        return f"{names} for each class, together {each} bytes of memory for every feature of it"
+        n_bytes = sum(map(_of_a_class, made))
+        return f"{names} for each class, together {n_bytes} bytes of memory for every feature of it"
     size, free = _together(made, n_features), free_memory()
     if free is not None and size > free:
         raise BadInput(_too_much(learners, n_features, size, free))
@@ -42,11 +42,11 @@ def check_all(learners: Mapping[str, Learner], n_features: int) -> str:
 
 def _too_much(learners: Mapping[str, Learner], n_features: int, size: int, free: int) -> str:
     """Return the error message for learners that do not fit together, naming one whose square matrix is too large."""
-    name, most = max(learners.items(), key=lambda item: item[1].nbytes_for(n_features))
-    if _keeps_square(most, n_features):
+    name, largest = max(learners.items(), key=lambda item: item[1].nbytes_for(n_features))
+    if _keeps_square(largest, n_features):
         fit = (bits for bits in range(SQUARE_BITS, 1, -1) if _together(learners.values(), 1 << bits) <= free)
         return (
-            f"{name} needs the square of {n_features:,} weights, {bytes_in_words(most.nbytes_for(n_features))} of "
+            f"{name} needs the square of {n_features:,} weights, {bytes_in_words(largest.nbytes_for(n_features))} of "
             f"memory; {bytes_in_words(free)} are free. Leave it out, or use {option('bits', next(fit, 1))}."
         )
     return (
@@ -65,5 +65,5 @@ def _keeps_square(learner: Learner, n_features: int) -> bool:
 
 def _of_a_class(learner: Learner) -> int:
     """Return the bytes per feature and class of a multiclass learner."""
-    one = type(learner)(**{**learner.parameters, "classes": 1})
-    return round(one.nbytes_for(1 << 20) / (1 << 20))
+    learner_of_one_class = type(learner)(**{**learner.parameters, "classes": 1})
+    return round(learner_of_one_class.nbytes_for(1 << 20) / (1 << 20))

@@ -79,10 +79,10 @@ def merge_learners(
 def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learner:
     """Merge models by adding their gains over `base`."""
     merged = parts[0].merge(parts[1:], base)  # for its counters and checks
-    into = copy.copy(base)
-    into.extras = merged.extras
-    rounds.apply(into, rounds.add(rounds.gain(part, base, task) for task, part in enumerate(parts)), weight)
-    return into
+    merged_model = copy.copy(base)
+    merged_model.extras = merged.extras
+    rounds.apply(merged_model, rounds.add(rounds.gain(part, base, task) for task, part in enumerate(parts)), weight)
+    return merged_model
 
 
 def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:

@@ -51,11 +51,11 @@ def _files(data: Any) -> Iterator[str]:
 def _identity(name: str, standard: int) -> Hashable:
     """Return a key that all names of a file share, links included; None for an input pipe or a device."""
     try:
-        found = os.stat(name) if name != STANDARD else os.fstat(0 if standard == 0 else sys.stdout.fileno())
+        status = os.stat(name) if name != STANDARD else os.fstat(0 if standard == 0 else sys.stdout.fileno())
     except (OSError, ValueError):  # a file that does not exist yet, or a standard output without a descriptor
         return name if name == STANDARD else os.path.realpath(name)
-    if stat.S_ISREG(found.st_mode):
-        return found.st_dev, found.st_ino
+    if stat.S_ISREG(status.st_mode):
+        return status.st_dev, status.st_ino
     return STANDARD if name == STANDARD and standard == 1 else None
 
 
@@ -63,23 +63,23 @@ def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
     """Raise BadInput if no file can be written to this path."""
     if path is None or checks.check_path(name, path) == "-":
         return
-    here = Path(os.path.realpath(path))  # the file a link points to
-    if os.path.isdir(here):
+    target = Path(os.path.realpath(path))  # the file a link points to
+    if os.path.isdir(target):
         raise BadInput(f"{name} is {path}, which is a folder; no file can be written there. Name a file in it.")
-    if not os.path.isdir(here.parent):
+    if not os.path.isdir(target.parent):
         folder = Path(path).parent
-        there = os.path.exists(folder)
-        why = f"{folder} is a file; choose another" if there else f"there is no folder {folder}; make it first"
-        raise BadInput(f"{name} is {path}, but {why}.")
-    if is_special(here):
+        exists = os.path.exists(folder)
+        reason = f"{folder} is a file; choose another" if exists else f"there is no folder {folder}; make it first"
+        raise BadInput(f"{name} is {path}, but {reason}.")
+    if is_special(target):
         return  # a pipe or a device, which is written to directly
     try:  # files are first written under a temporary name in their folder, so that must be possible
-        tempfile.NamedTemporaryFile(dir=here.parent, prefix=f".{here.name}.", suffix=".part").close()
+        tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part").close()
     except OSError as error:
         raise BadInput(
             f"{name} is {path}; no file can be written there ({error.strerror}). Choose another folder or name."
         ) from None
-    remove_leftovers(here)  # even if this run turns out to have been finished before and writes nothing
+    remove_leftovers(target)  # even if this run turns out to have been finished before and writes nothing
 
 
 def check_report(path: str | os.PathLike[str] | None) -> None:

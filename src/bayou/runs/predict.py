@@ -187,8 +187,8 @@ class Predictions:
     def parts(self) -> Iterator[PredictionChunk]:
         """Yield the predictions as arrays, batch by batch."""
         self._begin()
-        for whole in self.source:
-            for _, batch, predicted in self._refused.accepted(whole, self._predict):
+        for unchecked in self.source:
+            for _, batch, predicted in self._refused.accepted(unchecked, self._predict):
                 table = prediction_table(self._learner, predicted, self._level, self._quantiles)
                 if batch.labels is not None:
                     self._meter.add_prediction(predicted, batch.labels, batch.weights)
@@ -200,10 +200,10 @@ class Predictions:
 
     def __iter__(self) -> Iterator[pa.Table]:
         tags = self._tags
-        for part in self.parts():
+        for chunk in self.parts():
             if tags is None:
-                tags = part.tags is not None and any(part.tags)
-            yield part.table(self.columns, tags)
+                tags = chunk.tags is not None and any(chunk.tags)
+            yield chunk.table(self.columns, tags)
 
     def to_arrow(self) -> pa.Table:
         """Return all predictions as one Arrow table."""

@@ -102,8 +102,8 @@ class ProcessDriver(rounds.Driver):
         self.rows += base
         end = self._end
         while not stopped and self._done < end:
-            known = max(before / self._expected + self._done, 1e-6)
-            upto = rounds.round_stop(self._done, known * max(ROUND_GROWTH / self._processes, 1.0), end)
+            n_before = max(before / self._expected + self._done, 1e-6)
+            upto = rounds.round_stop(self._done, n_before * max(ROUND_GROWTH / self._processes, 1.0), end)
             shards = rounds.shard_count((upto - self._done) * self._expected, self._processes)
             learned = self.rows
             self.learn_round(self._until(blocks, upto), shards)
@@ -168,14 +168,14 @@ class ProcessDriver(rounds.Driver):
     def _sum_gains(self, rows: Blocks, shards: int, weight: float) -> pa.Table:
         own, others = self._own or rounds.Shard(self.learner), self._others[: shards - 1]
         self._own, model = own, None
-        for number, worker in enumerate(others, 1):
+        for shard_number, worker in enumerate(others, 1):
             if worker.stale:
                 model = rounds.to_bytes(self.learner) if model is None else model
                 worker.send("base", model)
-            worker.send("round", number, weight)
-        for number, block in enumerate(rows):
-            if number % shards and self._done <= self._end:
-                others[number % shards - 1].send("block", block)
+            worker.send("round", shard_number, weight)
+        for shard_number, block in enumerate(rows):
+            if shard_number % shards and self._done <= self._end:
+                others[shard_number % shards - 1].send("block", block)
             else:
                 self._learn(block, partial(own.learn, weight=weight))
             if self._stopped:
@@ -207,8 +207,8 @@ class ProcessDriver(rounds.Driver):
         """Learn a block in this process; set aside its rows beyond the end of the rounds, as blocks may be long."""
         batch, self._behind = self._taken(block), None
         if self._done > self._end:
-            kept = int(len(batch) * max(self._end - self._before, 0.0) / (self._done - self._before))
-            batch, self._behind = batch[:kept], batch[kept:]
+            n_rows = int(len(batch) * max(self._end - self._before, 0.0) / (self._done - self._before))
+            batch, self._behind = batch[:n_rows], batch[n_rows:]
         self.rows += sum(len(part) for _, part, _ in self._refused.accepted(batch, learn))
 
     def _invalidate_base(self) -> None:
@@ -230,10 +230,10 @@ class ProcessDriver(rounds.Driver):
 
 
 def _packed(table: pa.Table) -> bytes:
-    into = pa.BufferOutputStream()
-    with pa.ipc.new_stream(into, table.schema) as stream:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    packed: bytes = into.getvalue().to_pybytes()
+    packed: bytes = sink.getvalue().to_pybytes()
     return packed
 
 
@@ -277,26 +277,26 @@ class Worker:
         self._waiting.put(None)
 
     def _hand_over(self) -> None:
-        into = cast(Any, self._process.stdin)
+        stdin = cast(Any, self._process.stdin)
         while (message := self._waiting.get()) is not None:
             if self._broken is None:
                 try:
-                    _put(into, message)
+                    _put(stdin, message)
                 except OSError as error:  # it has exited; `receive` reports it
                     self._broken = error
 
 
-def _put(into: Any, message: tuple[Any, ...]) -> None:
+def _put(file: Any, message: tuple[Any, ...]) -> None:
     """Write a message. A worker reads a block from its file; if that is compressed, the bytes follow the message."""
-    behind = None
+    following_bytes = None
     if message[0] == "block":
         cut = message[1]
-        behind = cut.block.data[: cut.block.size] if cut.block.at is None else None
+        following_bytes = cut.block.data[: cut.block.size] if cut.block.at is None else None
         message = "block", cut.with_text(np.empty(0, np.uint8))
-    pickle.dump(message, into, 5)
-    if behind is not None:
-        into.write(behind.data)
-    into.flush()
+    pickle.dump(message, file, 5)
+    if following_bytes is not None:
+        file.write(following_bytes.data)
+    file.flush()
 
 
 def work() -> None:

@@ -27,37 +27,37 @@ def interrupted_in(extras: Extras, files: Sequence[FileFingerprint]) -> ResumePo
     for was, now in zip(place.files, files, strict=False):
         if was.size is not None and not was.is_prefix_of(now.path):
             shorter = now.size is not None and now.size < was.size
-            how = f"it has {now.size:,} bytes and had {was.size:,}" if shorter else "what it held has changed"
+            change = f"it has {now.size:,} bytes and had {was.size:,}" if shorter else "what it held has changed"
             raise BadModel(
-                f"{now.path} is not as it was when the run was interrupted in it: {how}. Put the old file back to go "
-                "on, or give the new one by another name (a link will do) to learn all of it."
+                f"{now.path} is not as it was when the run was interrupted in it: {change}. Put the old file back to "
+                "go on, or give the new one by another name (a link will do) to learn all of it."
             )
     return place
 
 
 def resume_note(place: ResumePoint, files: Sequence[FileFingerprint]) -> str:
     """Return the message for a run that continues an interrupted one."""
-    said = f"going on after {place.rows:,} examples of pass {place.passed + 1}, where it was interrupted"
+    note = f"going on after {place.rows:,} examples of pass {place.passed + 1}, where it was interrupted"
     changed = [now.path for was, now in zip(place.files, files, strict=False) if was.size not in (None, now.size)]
-    return said + (f"; {', '.join(changed)} was written to since, but holds what it held" if changed else "")
+    return note + (f"; {', '.join(changed)} was written to since, but holds what it held" if changed else "")
 
 
 def already_learned(extras: Extras, files: Sequence[FileFingerprint]) -> list[str]:
     """Return messages about an abandoned run and about files that the model has learned before."""
-    said = []
+    notes = []
     if extras.unfinished is not None and extras.unfinished.files:
         place = extras.unfinished
-        said.append(
+        notes.append(
             f"the run that was interrupted after {place.rows:,} rows of {place.files[0].name} is not gone on with: "
             "these are other data"
         )
     for now in files:
         before = [was for was in extras.finished if now.size is not None and was.is_prefix_of(now.path)]
         if any(was.size == now.size for was in before):
-            said.append(f"this model has already learned all of {now.path}; learning it again")
+            notes.append(f"this model has already learned all of {now.path}; learning it again")
         elif any(was.name == now.name for was in before):
-            said.append(f"this model has already learned the beginning of {now.path}, which has grown; learning all")
-    return said
+            notes.append(f"this model has already learned the beginning of {now.path}, which has grown; learning all")
+    return notes
 
 
 def _names(files: Sequence[FileFingerprint]) -> list[str]:

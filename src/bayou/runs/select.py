@@ -112,17 +112,19 @@ class SelectionRun:
         dtype = small.parameters["dtype"]
         source = self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
         if (task := source.fit_recipe().task) != "binary":
-            what = "several classes" if task == "multiclass" else "numbers"
+            labels = "several classes" if task == "multiclass" else "numbers"
             raise BadInput(
-                f"select finds what tells two classes apart, and the labels are {what}; say with "
+                f"select finds what tells two classes apart, and the labels are {labels}; say with "
                 f"{option('positive')} or {option('label_above')} what is positive."
             )
         self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
         self._n_features = source.recipe.n_features
         # Features are numbered as they appear, so that only seen features take memory.
         self._table = CompactIndex(self._n_features, numbered=self._n_features > FEW)
-        each = small.nbytes_for(1 << 20) * len(PRIORS) >> 20
-        given.note(Note(f"{len(PRIORS)} learners side by side, {each} bytes of memory for every feature that is met"))
+        n_megabytes = small.nbytes_for(1 << 20) * len(PRIORS) >> 20
+        given.note(
+            Note(f"{len(PRIORS)} learners side by side, {n_megabytes} bytes of memory for every feature that is met")
+        )
         common = {**small.parameters, "n_features": self._table.rows}
         self.learners = [SpikeSlab(**{**common, "inclusion_prior": prior}) for prior in PRIORS]
         self._kept: list[tuple[csr_array, np.ndarray, np.ndarray]] = []
@@ -132,10 +134,10 @@ class SelectionRun:
         start = time.perf_counter()
         seen = 0
         for batch in self.source:
-            held = evenly_spaced_mask(seen, len(batch), self._holdout)
+            is_held_out = evenly_spaced_mask(seen, len(batch), self._holdout)
             seen += len(batch)
-            self._learn(batch.take(np.flatnonzero(~held & (batch.weights_or_ones() > 0))))
-            self._keep(batch, np.flatnonzero(held))
+            self._learn(batch.take(np.flatnonzero(~is_held_out & (batch.weights_or_ones() > 0))))
+            self._keep(batch, np.flatnonzero(is_held_out))
             on_progress(self.source.bytes_done)
         self.source.check_learned((), 0)
         n_held_out = sum(len(labels) for _, labels, _ in self._kept)
@@ -217,12 +219,13 @@ class SelectionRun:
 
     def _names(self, features: np.ndarray) -> dict[int, str]:
         names = self.source.extras.names
-        known = names.name_of(features) if names is not None else [None] * len(features)
+        names_or_none = names.name_of(features) if names is not None else [None] * len(features)
         return {
-            int(feature): str(feature) if name is None else name for feature, name in zip(features, known, strict=True)
+            int(feature): str(feature) if name is None else name
+            for feature, name in zip(features, names_or_none, strict=True)
         }
 
     def _notes(self, path: Sequence[PathModel]) -> list[str]:
-        most = max(point.size for point in path)
-        short = [size for size in self._sizes if size > most]
-        return [f"no more than {most:,} features were found to matter; {max(short):,} were wanted"] if short else []
+        max_size = max(point.size for point in path)
+        short = [size for size in self._sizes if size > max_size]
+        return [f"no more than {max_size:,} features were found to matter; {max(short):,} were wanted"] if short else []

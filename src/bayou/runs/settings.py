@@ -50,9 +50,9 @@ def value_of(text: str) -> Any:
     """Parse a number, true, false, none, or a comma-separated list of values; return any other text unchanged."""
     if "," in text:
         return [value_of(part.strip()) for part in text.split(",")]
-    words = {"true": True, "false": False, "none": None, "yes": True, "no": False}
-    if text.lower() in words:
-        return words[text.lower()]
+    literals = {"true": True, "false": False, "none": None, "yes": True, "no": False}
+    if text.lower() in literals:
+        return literals[text.lower()]
     try:
         return json.loads(text)
     except ValueError:

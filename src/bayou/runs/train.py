@@ -182,15 +182,15 @@ class Training:
             extras=None if start.old is None else Extras.of(start.old),
             **given.opening,
         )
-        known = self.source.recipe.fitted
+        was_fitted = self.source.recipe.fitted
         task = self.source.fit_recipe().task
         chosen = start.spec_for(task, self.source.n_classes)
         if start.old is None:
             chosen = leave_pairs(chosen, self.source)
         if start.old is None and self.source.decided:
             self._say(self.source.decided, detail=True)
-        for words in crosses_in_words(self.source.recipe, chosen):
-            self._say(words, detail=True)
+        for sentence in crosses_in_words(self.source.recipe, chosen):
+            self._say(sentence, detail=True)
         if passes > 1 and chosen.record.passes == "single":
             note = (
                 f"counts every pass as new data and becomes overconfident; {option('holdout', 0.1)} shows by how much"
@@ -206,7 +206,7 @@ class Training:
         self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
         self.source.label_for(self.learner)
         warmup.training(self.learner, self.source)
-        self.fitted = None if known else self.source.recipe.columns
+        self.fitted = None if was_fitted else self.source.recipe.columns
         if self.fitted and not any(column.gives for column in self.fitted):
             self._say(
                 "no column gives a feature, so there is nothing to learn from; "
@@ -267,8 +267,8 @@ class Training:
                         break
                     self._pass, self._done = self._pass + 1, 0
                     converged = self.learner.end_pass()
-                    if words := self.learner.progress():
-                        self._say(f"pass {self._pass}: {words}{', converged' * converged}", detail=True)
+                    if sentence := self.learner.progress():
+                        self._say(f"pass {self._pass}: {sentence}{', converged' * converged}", detail=True)
                 self._scored().skipped = self._skipped
                 seconds = time.perf_counter() - start
                 if not interrupt:
@@ -312,11 +312,11 @@ class Training:
             return
         from bayou import report
 
-        shown = report.ReportedRun(
+        reported = report.ReportedRun(
             self._recorder, run.evaluation, run.held_out, run.seconds, held_out_rows=run.held_out_rows
         )
         try:
-            report.write(self._report, shown, report.DataFacts.of(self.source, self._files, run))
+            report.write(self._report, reported, report.DataFacts.of(self.source, self._files, run))
         except BadInput:
             if run.save_error is None:
                 raise
@@ -369,11 +369,11 @@ class Training:
         from bayou.rounds import learn_mergeable
         from bayou.runs.processes import ProcessDriver, estimate_rows
 
-        expected, why = estimate_rows(self.source)
+        expected, reason = estimate_rows(self.source)
         if self._place is not None:
-            why = "what is left of a run that was interrupted is learned in sequence"
-        if why:
-            self._say(f"one process learns alone: {why}")
+            reason = "what is left of a run that was interrupted is learned in sequence"
+        if reason:
+            self._say(f"one process learns alone: {reason}")
             return False
 
         def learn(batch: Batch) -> None:
@@ -419,12 +419,12 @@ class Training:
             self._done = before + first + len(part)  # even if the next chunk ends the run
         self._done = before + len(batch)
 
-    def _score(self, told: PredictedBatch) -> None:
+    def _score(self, predicted: PredictedBatch) -> None:
         if self.source.extras.names is None:
-            self._remarks.look(told.batch)
-        told.score(self._meter)
-        self._uses.count(told.batch)
-        self._remarks.follow(told.batch.labels)
+            self._remarks.look(predicted.batch)
+        predicted.score(self._meter)
+        self._uses.count(predicted.batch)
+        self._remarks.follow(predicted.batch.labels)
 
     def _scored(self) -> BaseMeter:
         self._scoring.drain_and_raise()

@@ -63,13 +63,13 @@ def run(task: str) -> None:
     """Run a task, which compiles and caches its kernels, or loads them."""
     what, _, name = task.partition(" ")
     {"learner": _learn, "read": _read}[what](name)
-    if place := cache.writable():
-        (place / _mark(task)).touch()
+    if folder := cache.writable():
+        (folder / _mark(task)).touch()
 
 
 def is_warm(task: str) -> bool:
     """Return whether the task was run with the current source code, in this or another process."""
-    return any((place / _mark(task)).exists() for place in cache.places())
+    return any((folder / _mark(task)).exists() for folder in cache.places())
 
 
 @contextmanager

@@ -45,14 +45,14 @@ def demo(
         from bayou.runs import warmup
 
         # The last for what people try next.
-        ahead = [*map(warmup.learner, ("bank", "marginal", "adagrad")), "read csv"]
-        with without_blas(), warmup.ahead(*ahead):
+        tasks = [*map(warmup.learner, ("bank", "marginal", "adagrad")), "read csv"]
+        with without_blas(), warmup.ahead(*tasks):
             study.warm_up()
-    shown = study.run(examples, seed, progress)
-    narration.show(shown, Console(highlight=False))
+    result = study.run(examples, seed, progress)
+    narration.show(result, Console(highlight=False))
     with progress.status("drawing"):
-        plot.draw(shown, out)
+        plot.draw(result, out)
     with progress.status("writing the report"):
-        study.write_report(shown, report)
+        study.write_report(result, report)
     output.print_result("")
     output.print_result(f"The picture is in {out}, and a report to open in a browser in {report}.")

@@ -23,17 +23,17 @@ COLUMNS = [
 
 
 def show(study: Study, console: Console) -> None:
-    known = study.knowledge
+    weights = study.knowledge
     _say_what(study, console)
     console.print(_scores([study.bank, study.marginal, study.adagrad, study.truth]))
     for name, meaning in COLUMNS:
         console.print(f"  [dim]{name:<12} {meaning}[/dim]")
     _say_who_won(study, console)
     _say_how_to_read(console)
-    console.print(_features("surest", known, known.surest(SHOWN // 2)))
-    console.print(_features("least sure, of those seen", known, known.least_sure(SHOWN // 2)))
-    console.print(_coverage(known))
-    _say_how_honest(known, console)
+    console.print(_features("surest", weights, weights.surest(SHOWN // 2)))
+    console.print(_features("least sure, of those seen", weights, weights.least_sure(SHOWN // 2)))
+    console.print(_coverage(weights))
+    _say_how_honest(weights, console)
 
 
 def _say_what(study: Study, console: Console) -> None:
@@ -48,12 +48,12 @@ def _say_what(study: Study, console: Console) -> None:
 
 
 def _say_who_won(study: Study, console: Console) -> None:
-    told, tuned = (
-        (study.bank.result.regret or 0.0) / (other.result.regret or 1.0) for other in (study.marginal, study.adagrad)
+    of_marginal, of_adagrad = (
+        (study.bank.result.regret or 0.0) / (rival.result.regret or 1.0) for rival in (study.marginal, study.adagrad)
     )
     console.print(
-        f"\nNot knowing the true weights cost the Bank {tuned:.0%} of what it cost AdaGrad, whose learning rate "
-        f"was tuned for this kind of stream, and {told:.0%} of what it cost Marginal, which was told the "
+        f"\nNot knowing the true weights cost the Bank {of_adagrad:.0%} of what it cost AdaGrad, whose learning rate "
+        f"was tuned for this kind of stream, and {of_marginal:.0%} of what it cost Marginal, which was told the "
         "true spread of the weights. The Bank was told nothing and has nothing to tune."
     )
 
@@ -66,10 +66,10 @@ def _say_how_to_read(console: Console) -> None:
     )
 
 
-def _say_how_honest(known: LearnedWeights, console: Console) -> None:
-    share = known.inside[known.seen > 0].mean()
+def _say_how_honest(weights: LearnedWeights, console: Console) -> None:
+    covered = weights.inside[weights.seen > 0].mean()
     console.print(
-        f"In all, {share:.0%} of the true weights lie inside their 90 % intervals. A lane's own intervals get "
+        f"In all, {covered:.0%} of the true weights lie inside their 90 % intervals. A lane's own intervals get "
         "too narrow where features keep meeting, as it keeps no correlations between weights; how far the "
         "lanes lie apart makes up for some of that."
     )
@@ -100,26 +100,26 @@ def _scores(runs: list[DemoRun]) -> Table:
     return table
 
 
-def _features(title: str, known: LearnedWeights, features: np.ndarray) -> Table:
+def _features(title: str, weights: LearnedWeights, features: np.ndarray) -> Table:
     table = _table(title, "feature", "learned", "90 % interval", "true", "times seen")
     for i, group in zip(features, category(features), strict=True):
-        low, high = known.interval(i)
+        low, high = weights.interval(i)
         table.add_row(
             feature_name(i, group),
-            f"{known.mean[i]:+.2f}",
+            f"{weights.mean[i]:+.2f}",
             f"{low:+.2f} to {high:+.2f}",
-            f"{known.truth[i]:+.2f}",
-            f"{known.seen[i]:,}",
+            f"{weights.truth[i]:+.2f}",
+            f"{weights.seen[i]:,}",
         )
     return table
 
 
-def _coverage(known: LearnedWeights) -> Table:
+def _coverage(weights: LearnedWeights) -> Table:
     table = _table("all that were seen", "times seen", "features", "typical sd", "truth inside 90 % interval")
     for low, high in OFTEN:
-        chosen = (known.seen >= low) & (known.seen <= (high or np.inf))
+        chosen = (weights.seen >= low) & (weights.seen <= (high or np.inf))
         if chosen.any():
             span = f"{low:,} or more" if high is None else f"{low:,}" if low == high else f"{low:,} to {high:,}"
-            typical = np.median(known.sd[chosen])
-            table.add_row(span, f"{chosen.sum():,}", f"{typical:.2f}", f"{known.inside[chosen].mean():.0%}")
+            typical = np.median(weights.sd[chosen])
+            table.add_row(span, f"{chosen.sum():,}", f"{typical:.2f}", f"{weights.inside[chosen].mean():.0%}")
     return table

@@ -61,15 +61,15 @@ def _dress_regret(axes: Any) -> None:
     axes.set_ylabel("regret / ln(examples)")
 
 
-def _knowledge(axes: Any, known: LearnedWeights) -> None:
-    groups = {"surest": known.surest(), "least sure": known.least_sure()}
+def _knowledge(axes: Any, weights: LearnedWeights) -> None:
+    groups = {"surest": weights.surest(), "least sure": weights.least_sure()}
     top, ticks, names = 0.0, [], []
     for title, features in groups.items():
         axes.text(0.0, top, title, transform=axes.get_yaxis_transform(), weight="bold", va="center", ha="left")
         rows = top + 1 + np.arange(len(features))
-        _intervals(axes, known, features, rows, labelled=top == 0.0)
+        _intervals(axes, weights, features, rows, labelled=top == 0.0)
         ticks += list(rows)
-        names += [f"seen {known.seen[i]:,}×" for i in features]
+        names += [f"seen {weights.seen[i]:,}×" for i in features]
         top = rows[-1] + 1.6
     axes.axvline(0, color=PALE, zorder=0)
     axes.set_ylim(top - 0.6, -0.8)
@@ -82,14 +82,14 @@ def _knowledge(axes: Any, known: LearnedWeights) -> None:
     axes.legend(loc="upper right", ncols=2, frameon=False, borderaxespad=0, reverse=True)
 
 
-def _intervals(axes: Any, known: LearnedWeights, features: np.ndarray, rows: np.ndarray, labelled: bool) -> None:
+def _intervals(axes: Any, weights: LearnedWeights, features: np.ndarray, rows: np.ndarray, labelled: bool) -> None:
     def label(text: str) -> str | None:
         return text if labelled else None
 
     axes.errorbar(
-        known.mean[features],
+        weights.mean[features],
         rows,
-        xerr=NINETY * known.sd[features],
+        xerr=NINETY * weights.sd[features],
         fmt="o",
         color=BLUE,
         markersize=5,
@@ -97,7 +97,7 @@ def _intervals(axes: Any, known: LearnedWeights, features: np.ndarray, rows: np.
         label=label("learned, with 90 % interval"),
     )
     axes.plot(
-        known.truth[features],
+        weights.truth[features],
         rows,
         "D",
         color=ORANGE,

@@ -24,13 +24,13 @@ def draw(path: Path, comparison: Comparison) -> None:
     with rc_context(STYLE):
         figure = Figure(figsize=(8.5, 5), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
-        for number, entrant in enumerate(comparison.ranked):
+        for rank, entrant in enumerate(comparison.ranked):
             curve = entrant.meter.curve()
             shown = curve["example"] >= min(FIRST, curve["example"][-1:].max(initial=0))
             # Ten colors, then the same dashed.
             style: dict[str, Any] = {
-                "color": colormaps["tab10"](number % 10),
-                "linestyle": "-" if number < 10 else "--",
+                "color": colormaps["tab10"](rank % 10),
+                "linestyle": "-" if rank < 10 else "--",
             }
             meter = entrant.meter
             loss, loss_name = meter.loss, meter.loss_name
@@ -38,7 +38,7 @@ def draw(path: Path, comparison: Comparison) -> None:
             axes.plot(curve["example"][shown], curve[loss_name][shown], linewidth=2, label=name, **style)
         axes.set_xscale("log")
         axes.set_xlabel("examples")
-        words = comparison.entrants[0].meter.loss_name.replace("_", " ")
-        axes.set_ylabel(f"mean {words} of predictions made before learning")
+        loss_title = comparison.entrants[0].meter.loss_name.replace("_", " ")
+        axes.set_ylabel(f"mean {loss_title} of predictions made before learning")
         axes.legend(frameon=False)
         save(figure, path)

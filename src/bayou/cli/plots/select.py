@@ -12,20 +12,20 @@ from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
 from bayou.runs.select import Selection
 
 
-def draw(found: Selection, path: Path) -> None:
+def draw(selection: Selection, path: Path) -> None:
     with rc_context(STYLE | TITLES):
         figure = Figure(figsize=(12, 4), dpi=120, layout="constrained")
         left, middle, right = figure.subplots(1, 3)
-        there = [point for point in found.path if point.size]
-        left.plot([p.inclusion_prior for p in there], [p.size for p in there], "o-", color=BLUE)
-        scale = "log" if there else "linear"  # a logarithmic axis cannot be empty
+        nonempty = [point for point in selection.path if point.size]
+        left.plot([p.inclusion_prior for p in nonempty], [p.size for p in nonempty], "o-", color=BLUE)
+        scale = "log" if nonempty else "linear"  # a logarithmic axis cannot be empty
         left.set(xscale=scale, yscale=scale, xlabel="inclusion prior", title="features selected")
         for axes, title, worth in (
             (middle, "AUC, held out", lambda point: point.auc),
             (right, "log loss, held out", lambda point: point.log_loss),
         ):
-            path_points = sorted((p.size, worth(p)) for p in there if worth(p) is not None)
-            cut = [(p.size, worth(p)) for p in found.sizes if p.size and worth(p) is not None]
+            path_points = sorted((p.size, worth(p)) for p in nonempty if worth(p) is not None)
+            cut = [(p.size, worth(p)) for p in selection.sizes if p.size and worth(p) is not None]
             if path_points:
                 axes.plot(*zip(*path_points, strict=True), "o-", color=GREY, label="all that a prior selects")
             if cut:

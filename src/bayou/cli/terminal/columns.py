@@ -38,5 +38,5 @@ def _why(column: Column) -> str:
     return f"{column.why}: {examples}" if column.why and examples else column.why or examples
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _short(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"

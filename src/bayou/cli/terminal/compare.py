@@ -93,8 +93,8 @@ def summarise(comparison: Comparison) -> None:
     meter = comparison.entrants[0].meter
     if comparison.signal:
         print_note("interrupted: this is of the examples until then")
-    each = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
-    print_note(f"{meter.examples:,} examples{each}; {comparison.seconds:.2f} seconds in all, reading and all")
+    per_example = f", {meter.nonzeros / meter.examples:.1f} features each" if meter.examples else ""
+    print_note(f"{meter.examples:,} examples{per_example}; {comparison.seconds:.2f} seconds in all, reading and all")
     if meter.examples and getattr(meter.result(), "auc", 0.0) is None:
         warn_single_class()
 

@@ -17,30 +17,30 @@ CLASSES = 20
 
 def seen(plain: dict[str, Any]) -> list[str]:
     """Return sentences on what a model has learned from, given the output of `bayou info --json`."""
-    said = [f"{plain['examples']:,} examples learned from"]
+    sentences = [f"{plain['examples']:,} examples learned from"]
     counters = plain["counters"] or {}
     if counters.get("nonzeros") and counters.get("examples"):
-        said.append(f"{counters['nonzeros'] / counters['examples']:.1f} features per example")
+        sentences.append(f"{counters['nonzeros'] / counters['examples']:.1f} features per example")
     for loss in ("log_loss", "squared_loss"):
         if counters.get(loss) is not None:
-            told = f"{loss.replace('_', ' ')} {counters[loss]:.5f}"
-            said.append(f"{told}, each example predicted before it was learned from")
+            sentence = f"{loss.replace('_', ' ')} {counters[loss]:.5f}"
+            sentences.append(f"{sentence}, each example predicted before it was learned from")
     if later := plain["later_loss"]:
-        told = f"{later['measure']} {later['expected']:.5f} (± {later['error']:.5f}) is expected on later rows"
-        said.append(f"{told}; it was {later['learned']:.5f} over the last half, as it learned")
+        sentence = f"{later['measure']} {later['expected']:.5f} (± {later['error']:.5f}) is expected on later rows"
+        sentences.append(f"{sentence}; it was {later['learned']:.5f} over the last half, as it learned")
     if counters.get("skipped"):
-        said.append(f"{counters['skipped']:,} bad lines skipped")
+        sentences.append(f"{counters['skipped']:,} bad lines skipped")
     if counters.get("runs", 1) > 1:
-        said.append(f"in {counters['runs']} runs")
+        sentences.append(f"in {counters['runs']} runs")
     if plain["unfinished"]:
-        said.append("the last run was interrupted; --resume goes on with it")
-    return said
+        sentences.append("the last run was interrupted; --resume goes on with it")
+    return sentences
 
 
-def classes(found: list[dict[str, Any]]) -> list[str]:
+def classes(counts: list[dict[str, Any]]) -> list[str]:
     """Return a line for each of the commonest classes, and one for the number of others."""
-    said = [f"{printable(shorten(one['class']))}: {one['examples']:,} examples" for one in found[:CLASSES]]
-    return said + [f"and {len(found) - CLASSES:,} more"] * (len(found) > CLASSES)
+    lines = [f"{printable(shorten(one['class']))}: {one['examples']:,} examples" for one in counts[:CLASSES]]
+    return lines + [f"and {len(counts) - CLASSES:,} more"] * (len(counts) > CLASSES)
 
 
 def reading(recipe: Recipe) -> list[str]:
@@ -49,24 +49,26 @@ def reading(recipe: Recipe) -> list[str]:
         way = "indices are taken as they are, below" if recipe.exact else "features as numbered into"
     else:
         way = "features numbered as they came into" if recipe.exact else "features hashed into"
-    said = [f"{recipe.kind} data, {way} 2^{recipe.bits} = {recipe.n_features:,}", _label(recipe)]
+    sentences = [f"{recipe.kind} data, {way} 2^{recipe.bits} = {recipe.n_features:,}", _label(recipe)]
     if recipe.hash_all:
-        said.append("names that are numbers are hashed, too")
+        sentences.append("names that are numbers are hashed, too")
     if recipe.weight is not None:
-        said.append(f"weights from column {recipe.weight!r}")
+        sentences.append(f"weights from column {recipe.weight!r}")
     if recipe.pairs:
-        said.append("pairs of " + "; ".join(" and ".join(names) for names in recipe.pairs))
+        sentences.append("pairs of " + "; ".join(" and ".join(names) for names in recipe.pairs))
     if recipe.cross:
-        said.append("crosses of " + "; ".join(" and ".join(names) for names in recipe.cross))
+        sentences.append("crosses of " + "; ".join(" and ".join(names) for names in recipe.cross))
     if recipe.interactions:
-        said.append("crosses of first letters " + ", ".join(recipe.interactions))
+        sentences.append("crosses of first letters " + ", ".join(recipe.interactions))
     if recipe.ranges:
-        said.append("namespaces of features: " + ", ".join(f"{a} = {low} to {high}" for a, low, high in recipe.ranges))
+        sentences.append(
+            "namespaces of features: " + ", ".join(f"{a} = {low} to {high}" for a, low, high in recipe.ranges)
+        )
     if recipe.kind == "vw" and recipe.ignore:
-        said.append("without namespaces that begin with " + ", ".join(recipe.ignore))
+        sentences.append("without namespaces that begin with " + ", ".join(recipe.ignore))
     if recipe.negative_rate != 1.0:
-        said.append(f"a share of {recipe.negative_rate:g} of the negatives was kept; predictions allow for that")
-    return said
+        sentences.append(f"a share of {recipe.negative_rate:g} of the negatives was kept; predictions allow for that")
+    return sentences
 
 
 def _label(recipe: Recipe) -> str:
@@ -97,8 +99,8 @@ def column_in_words(column: Column) -> str:
         text += f", {column.missing:.1%} missing"
     if column.parts:
         text += f", {', '.join(column.parts)}"
-    told = "; ".join(filter(None, [column.why, column.remark]))
-    text = f"{text} ({told})" if told else text
+    remarks = "; ".join(filter(None, [column.why, column.remark]))
+    text = f"{text} ({remarks})" if remarks else text
     return f"{text}: {', '.join(map(shorten, column.examples))}" if column.examples else text
 
 
@@ -110,8 +112,8 @@ def parts_in_words(parts: list[dict[str, Any]]) -> list[str]:
 
 def priors_in_words(priors: list[GroupPrior]) -> list[str]:
     """Return a line for each column on its learned prior: the typical size of its weights."""
-    said = (f"weights of about {prior.sd:.3g}, {prior.features:,} features met" for prior in priors)
-    return _beside([shorten(prior.name) for prior in priors], said)
+    sentences = (f"weights of about {prior.sd:.3g}, {prior.features:,} features met" for prior in priors)
+    return _beside([shorten(prior.name) for prior in priors], sentences)
 
 
 def _beside(names: list[str], texts: Iterable[str]) -> list[str]:

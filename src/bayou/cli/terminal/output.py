@@ -74,13 +74,13 @@ def say_note(note: Note) -> None:
     print_note(note.text)
 
 
-def say_skipped(run: Any, more: str = "") -> None:
+def say_skipped(run: Any, addition: str = "") -> None:
     """Print what was skipped or folded in a run, and its warnings."""
     skipped, folded = run.skipped, run.folded
     for sentence in [*skipped_in_words(run.kinds), *run.remarks]:
         print_note(sentence)
     if skipped:
-        print_note(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{more}")
+        print_note(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{addition}")
     if folded:
         print_note(
             f"{folded:,} feature numbers were too large for the table and were folded into it; "
@@ -90,11 +90,13 @@ def say_skipped(run: Any, more: str = "") -> None:
 
 def skipped_in_words(kinds: list[tuple[int, str]]) -> list[str]:
     """Return the first bad line of each kind with their number, the commonest kinds first."""
-    said = [
+    sentences = [
         first if count < 2 else f"{first} ({count:,} lines are like this one)"
         for count, first in kinds[:MAX_SHOWN_ERRORS]
     ]
-    return said + [f"and {len(kinds) - MAX_SHOWN_ERRORS} more kinds of bad lines"] * (len(kinds) > MAX_SHOWN_ERRORS)
+    return sentences + [f"and {len(kinds) - MAX_SHOWN_ERRORS} more kinds of bad lines"] * (
+        len(kinds) > MAX_SHOWN_ERRORS
+    )
 
 
 def warn_single_class() -> None:

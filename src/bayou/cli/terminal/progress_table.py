@@ -132,8 +132,8 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
         output.print_note("interrupted before anything was learned; nothing was saved")
         return
     if run.signal:
-        kept = "was kept" if path is not None else "is lost"
-        output.print_note(f"interrupted: what was learned so far {kept}")
+        outcome = "was kept" if path is not None else "is lost"
+        output.print_note(f"interrupted: what was learned so far {outcome}")
     if result.examples and getattr(result, "auc", 0.0) is None:
         output.warn_single_class()
     if run.save_error is not None:
@@ -144,5 +144,5 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
         output.print_note("nothing was saved; --model FILE keeps what was learned")
 
 
-def _ratio(part: float, whole: float) -> str:
-    return f"{part / whole:.1f}" if whole else "-"
+def _ratio(numerator: float, denominator: float) -> str:
+    return f"{numerator / denominator:.1f}" if denominator else "-"

@@ -43,8 +43,8 @@ def install() -> None:
     The file descriptor of a closed stream must be occupied: otherwise the next file to be opened would get it, and
     messages would be written into that file.
     """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        failure = _occupy(number)
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        failure = _occupy(descriptor)
         if name == "stdin":
             continue
         old = getattr(sys, name)
@@ -53,7 +53,7 @@ def install() -> None:
             old = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process runs
         old.flush()
         unbuffered = not hasattr(old.buffer, "raw")  # python -u
-        raw = _TolerantStream(number, old.buffer if unbuffered else old.buffer.raw, failure)
+        raw = _TolerantStream(descriptor, old.buffer if unbuffered else old.buffer.raw, failure)
         stream = io.TextIOWrapper(
             io.BufferedWriter(raw),
             old.encoding,
@@ -64,10 +64,10 @@ def install() -> None:
         setattr(sys, name, stream)
 
 
-def _occupy(number: int) -> OSError | None:
+def _occupy(descriptor: int) -> OSError | None:
     """Return the error of a closed file descriptor after opening the null device in its place; None if it is open."""
     try:
-        os.fstat(number)
+        os.fstat(descriptor)
     except OSError as error:
         os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
         return error
