@@ -63,7 +63,7 @@ def test_what_one_learner_refuses_none_learns(tmp_path):
     learners = ["marginal:prior_variance=1e8", "marginal:prior_variance=1"]
     with_bad, without = (compare(tmp_path / name, learners, bits=4) for name in ("a.svm", "b.svm"))
     assert (with_bad.skipped, without.skipped) == (1, 0)
-    assert "line 8: marginal:prior_variance=1e8: " in with_bad.bad[0]
+    assert "line 8: marginal:prior_variance=1e8: " in with_bad.bad_lines[0]
     for one, other in zip(with_bad.entrants, without.entrants, strict=True):
         assert one.learner.mean.tobytes() == other.learner.mean.tobytes()
         assert one.meter.log_loss == other.meter.log_loss

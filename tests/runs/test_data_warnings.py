@@ -92,7 +92,7 @@ def test_negatives_written_both_ways_are_all_learned_and_it_is_said_once(tmp_pat
     assert run.learner.intercept == expected.learner.intercept
     assert ["both 0 and -1" in remark for remark in run.warnings] == [True]
     assert expected.warnings == []
-    assert len(compare(list(map(str, files)), ["marginal"], bits=4).remarks) == 1
+    assert len(compare(list(map(str, files)), ["marginal"], bits=4).warnings) == 1
 
 
 def test_remarks_are_printed_and_stand_in_the_report(tmp_path):

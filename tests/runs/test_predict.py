@@ -91,7 +91,7 @@ def test_rows_that_are_skipped_take_what_is_kept_with_them(tmp_path):
     predictions = bayou.predict(new, model=model, keep=["id"], on_error="skip")
     assert predictions.to_arrow()["id"].to_pylist() == [0, 2, 3]
     assert predictions.skipped == 1
-    assert "at most 1048576 features, and 65536 pairs" in predictions.bad[0]
+    assert "at most 1048576 features, and 65536 pairs" in predictions.bad_lines[0]
     with pytest.raises(bayou.BadInput, match="65536 pairs"):
         bayou.predict(new, model=model, keep=["id"]).to_arrow()
 

@@ -57,13 +57,12 @@ class DataFacts:
     @classmethod
     def of(cls, source: Source, files: Sequence[str], run: Any = None) -> DataFacts:
         """Return the data of a source; counts and messages are those of `run` if given, which include rejected rows."""
-        told = source if run is None else run
         return cls(
             files=[os.path.basename(name) or name for name in files],
             lines=source.lines,
-            skipped=told.skipped,
-            bad=list(told.bad),
-            remarks=list(told.remarks),
+            skipped=(source if run is None else run).skipped,
+            bad=list(source.bad if run is None else run.bad_lines),
+            remarks=list(source.remarks if run is None else run.warnings),
             folded=source.folded,
             names=source.extras.names,
             classes=source.extras.classes,

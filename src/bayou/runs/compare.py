@@ -95,21 +95,21 @@ class Comparison:
 
     Attributes:
         entrants: the learners in the order given, each with its meter; `ranked`: the best first.
-        skipped: number of bad lines and of rows that any learner rejected; bad: messages for the first few.
-        folded: number of feature indices that were too large for the table and wrapped.
+        skipped: number of bad lines and of rows that any learner rejected; bad_lines: messages for the first few.
+        n_wrapped: number of feature indices that were too large for the table and wrapped.
         seconds: duration of the whole run, including reading.
         signal: the signal that interrupted the run, if any.
-        remarks: warnings about the data (`bayou.runs.data_warnings`).
+        warnings: warnings about the data (`bayou.runs.data_warnings`).
     """
 
     entrants: list[Entrant]
     skipped: int
-    bad: list[str]
-    folded: int
+    bad_lines: list[str]
+    n_wrapped: int
     seconds: float
     signal: int | None
-    remarks: list[str] = field(default_factory=list)
-    kinds: list[tuple[int, str]] = field(default_factory=list)  # (count, first message) of each kind of bad line
+    warnings: list[str] = field(default_factory=list)
+    error_counts: list[tuple[int, str]] = field(default_factory=list)  # (count, first message) of each kind of bad line
 
     @property
     def ranked(self) -> list[Entrant]:
@@ -139,9 +139,9 @@ class Comparison:
             "examples": first.examples,
             "nonzeros": int(first.nonzeros),
             "skipped": self.skipped,
-            "folded": self.folded,
-            "bad": self.bad,
-            "remarks": self.remarks,
+            "folded": self.n_wrapped,
+            "bad": self.bad_lines,
+            "remarks": self.warnings,
             "seconds": self.seconds,
             "interrupted": self.signal is not None,
             "learners": learners,
@@ -245,12 +245,12 @@ class ComparisonRun:
         return Comparison(
             entrants,
             skipped=source.skipped + refused.count,
-            bad=(source.bad + refused.sentences)[:20],
-            kinds=refused.kinds,
-            folded=source.folded,
+            bad_lines=(source.bad + refused.sentences)[:20],
+            error_counts=refused.kinds,
+            n_wrapped=source.folded,
             seconds=time.perf_counter() - start,
             signal=interrupt.signal,
-            remarks=remarks.after(min(entrants, key=lambda entrant: entrant.meter.loss or 0.0).meter),
+            warnings=remarks.after(min(entrants, key=lambda entrant: entrant.meter.loss or 0.0).meter),
         )
 
     def write_report(self, comparison: Comparison) -> None:

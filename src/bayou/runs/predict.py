@@ -126,7 +126,7 @@ class Predictions:
         explains: the explained quantity, "mean" or "log_odds" of each prediction; None without explanations.
         average: that quantity for the average row; None without explanations, and for multiclass models.
         evaluation: evaluation of the predictions so far, if there are labels.
-        skipped: number of bad lines and of rows that the learner rejected; bad: messages for the first few.
+        skipped: number of bad lines and of rows that the learner rejected; bad_lines: messages for the first few.
 
     >>> import pyarrow as pa
     >>> from bayou.runs.train import train
@@ -228,10 +228,10 @@ class Predictions:
         return self.source.skipped + self._refused.count
 
     @property
-    def bad(self) -> list[str]:
+    def bad_lines(self) -> list[str]:
         return (self.source.bad + self._refused.sentences)[:MAX_DESCRIBED_ROWS]
 
     @property
-    def kinds(self) -> list[tuple[int, str]]:
+    def error_counts(self) -> list[tuple[int, str]]:
         """Kinds of bad lines as (count, first message), most frequent first."""
         return self._refused.kinds

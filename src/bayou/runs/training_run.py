@@ -47,14 +47,14 @@ class TrainingRun:
         passes: number of finished passes; converged: whether the learner needs no more of them.
         signal: the signal that interrupted the run, if any.
         seconds: time from the first example read to the last learned.
-        bad: messages for the first bad lines; kinds: (count, first message) of each kind, most frequent first;
-            folded: number of feature indices that were too large for the table and wrapped.
+        bad_lines: messages for the first bad lines; error_counts: (count, first message) of each kind, most frequent
+            first; n_wrapped: number of feature indices that were too large for the table and wrapped.
         seen_before: whether the scored examples had been learned in an earlier pass.
-        unsaved: the error that kept the model from being saved, if any.
+        save_error: the error that kept the model from being saved, if any.
         later_loss: loss over the last half of the stream (in the first pass) while learning, and the expected loss of
             the frozen model on later rows: `learned`, `expected`, `error`, `differs`; None if the learner does not
             estimate it, or if labels are delayed.
-        notes: messages of the run; remarks: warnings about the data and the results.
+        notes: messages of the run; warnings: those about the data and the results.
 
     >>> import pyarrow as pa
     >>> from bayou import train

@@ -76,14 +76,14 @@ def say_note(note: Note) -> None:
 
 def say_skipped(run: Any, addition: str = "") -> None:
     """Print what was skipped or folded in a run, and its warnings."""
-    skipped, folded = run.skipped, run.folded
-    for sentence in [*skipped_in_words(run.kinds), *run.remarks]:
+    skipped, n_wrapped = run.skipped, run.n_wrapped
+    for sentence in [*skipped_in_words(run.error_counts), *run.warnings]:
         print_note(sentence)
     if skipped:
         print_note(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{addition}")
-    if folded:
+    if n_wrapped:
         print_note(
-            f"{folded:,} feature numbers were too large for the table and were folded into it; "
+            f"{n_wrapped:,} feature numbers were too large for the table and were folded into it; "
             "with more --bits they would have weights of their own"
         )
 
