@@ -3,11 +3,11 @@
 Progressive validation scores the next example, with every earlier label available. If neighboring examples are alike,
 or labels follow a pattern, that is optimistic for a model that has stopped learning.
 
-    Ahead        predicts some rows of each block before its first row is learned, so that no label near them is
-                 available; compares that loss with the online loss over the last half of the stream
-    LabelOrder   how often the label changes between neighbors, against chance (the runs test of Wald and Wolfowitz,
-                 and for several classes of Barton and David): n_k rows of each class in random order make
-                 n + 1 - sum n_k^2 / n runs, of two classes 1 + 2 n1 n0 / n
+    LaterEvaluator   predicts some rows of each block before its first row is learned, so that no label near them is
+                     available; compares that loss with the online loss over the last half of the stream
+    LabelOrder       how often the label changes between neighbors, against chance (the runs test of Wald and
+                     Wolfowitz, and for several classes of Barton and David): n_k rows of each class in random order
+                     make n + 1 - sum n_k^2 / n runs, of two classes 1 + 2 n1 n0 / n
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LaterEvaluator:
 
     >>> from bayou import simulate
     >>> from bayou.learners import Marginal
-    >>> learner, ahead = Marginal(n_features=200), Ahead()
+    >>> learner, ahead = Marginal(n_features=200), LaterEvaluator()
     >>> (batch,) = simulate.random(n_features=200).batches(4000)
     >>> for block, kept in ahead.blocks(batch):
     ...     later = learner.predict(block.take(kept), "later")
@@ -82,7 +82,7 @@ class LabelOrder:
 
     >>> order = LabelOrder()
     >>> order.add(np.tile([1, 0], 1000))
-    >>> order.runs, order.by_chance, order.remark()[:21]
+    >>> order.runs, order.expected_runs, order.warning()[:21]
     (2000, 1001.0, 'labels alternate more')
     """
 

@@ -103,7 +103,7 @@ class PredictedBatch(NamedTuple):
 
     >>> from bayou.evaluate import Meter
     >>> meter = Meter()
-    >>> Told(Batch.from_rows([{}], labels=[1]), np.array([0.5])).score(meter)
+    >>> PredictedBatch(Batch.from_rows([{}], labels=[1]), np.array([0.5])).score(meter)
     >>> round(meter.result().log_loss, 3)
     0.693
     """

@@ -83,8 +83,8 @@ class RegressionMeter(BaseMeter):
     ) -> None:
         """Score the predicted means of some examples. Raise BadInput, and score none, if any is invalid.
 
-        `nearer`: predicted probability of a label nearer to the mean than the actual one (`Prediction.nearer`); NaN if
-        unknown.
+        `nearer`: predicted probability of a label nearer to the mean than the actual one, as
+        `Prediction.central_probability` returns it; NaN if unknown.
         """
         means, labels, weights, losses = self._columns(means, "means", labels, weights, comparator_losses)
         told = np.full(means.size, np.nan) if nearer is None else column(nearer, "nearer", means.size)

@@ -61,7 +61,7 @@ def columns_of_explanations(most: int) -> tuple[str, ...]:
 class Explanations(NamedTuple):
     """Explanations of some rows: what moved each score most, strongest first, and by how much; padded with "" and 0.
 
-    >>> Explained([["origin=EWR", ""]], np.array([[0.5, 0.0]]), np.array([0.1, 0.0])).columns()[0]
+    >>> Explanations([["origin=EWR", ""]], np.array([[0.5, 0.0]]), np.array([0.1, 0.0])).columns()[0]
     ['origin=EWR', '']
     """
 
@@ -92,7 +92,7 @@ class Explainer:
     >>> learner = bayou.train(flights, label="late", learner="marginal").learner
     >>> explainer = Explainer(learner, 1)
     >>> (batch,) = sources.open(flights, extras=learner.extras)
-    >>> why, by, others = explainer.of(batch, learner.predict(batch))
+    >>> why, by, others = explainer.explain(batch, learner.predict(batch))
     >>> why[0][:2], bool(by[0, 0] > 0 > by[0, 1]), bool(abs(others).max() < 1e-6)
     (['origin=EWR', 'origin=JFK'], True, True)
     """

@@ -22,7 +22,7 @@ from bayou.outputs.pair_features import has_pairs, pair_strengths
 from bayou.outputs.plain_model import INTERCEPT, selected_features
 from bayou.recipe.feature_counts import FeatureCounts
 
-# Orders, and the quantity that each needs; views of the weights, as `Learner.reading` has them.
+# Orders, and the quantity that each needs; views of the weights, as `Learner.weight_view` has them.
 ORDERS = {"mean": "mean", "z": "sd", "inclusion": "inclusion", "column": "columns"}
 VIEWS = {"model": "model", "associated": "associated"}
 # The most features to list in all, and for each class; and the most classes.

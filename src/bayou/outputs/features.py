@@ -244,7 +244,7 @@ def feature_strengths(
 ) -> FeatureStrengths:
     """Return the strengths of the features that a learner has seen; recipe, names and uses default to its own.
 
-    `view` is "model", or for a bank "associated": see `Learner.reading`.
+    `view` is "model", or for a bank "associated": see `Learner.weight_view`.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Marginal

@@ -58,7 +58,7 @@ class PredictionChunk(NamedTuple):
 class PredictionWriter:
     """Base class of the writers. If `tags` is None, the first rows decide whether there is a column for tags.
 
-    with Csv(file, columns, None) as table:
+    with CsvPredictionWriter(file, columns, None) as table:
         for part in parts:
             table.write(part)
         table.end()

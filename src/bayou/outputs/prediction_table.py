@@ -69,7 +69,7 @@ def number_columns(learner: Any, in_tables: bool = True) -> list[PredictionColum
         column
         for column in COLUMNS
         if learner.record.task in column.tasks
-        and (learner.posterior or not column.needs_posterior)
+        and (learner.has_posterior or not column.needs_posterior)
         and (column.in_tables if in_tables else column.in_responses)
     ]
 
@@ -77,7 +77,7 @@ def number_columns(learner: Any, in_tables: bool = True) -> list[PredictionColum
 def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]:
     """Return the names of the columns of a table. The first is text for multiclass models."""
     task = learner.record.task
-    if quantiles and (task != "regression" or not learner.posterior):
+    if quantiles and (task != "regression" or not learner.has_posterior):
         raise BadInput(f"{option('quantiles')} are of numbers with an interval, which {learner.name} does not predict.")
     columns = [column.name for column in number_columns(learner)]
     if task == "multiclass":
@@ -108,5 +108,5 @@ def prediction_table(
         numbers = column_values(learner, best, (best.low, best.high)).values()
         names = learner.class_names
         return PredictionRows(np.vstack([*numbers, predicted.probability.T]), [names[k] for k in best.column.tolist()])
-    numbers = column_values(learner, predicted, predicted.interval(level) if learner.posterior else None).values()
+    numbers = column_values(learner, predicted, predicted.interval(level) if learner.has_posterior else None).values()
     return PredictionRows(np.stack([*numbers, *(predicted.quantile(share) for share in quantiles)]))

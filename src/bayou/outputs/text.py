@@ -143,7 +143,7 @@ def header(names: Sequence[str]) -> bytes:
 def csv_fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the rows of text columns as CSV cells, quoted and joined; None without columns.
 
-    >>> fragments([["a", "b, c"], ["1", "2"]])
+    >>> csv_fragments([["a", "b, c"], ["1", "2"]])
     ['a,1', '"b, c",2']
     """
     if not columns:
@@ -155,7 +155,7 @@ def csv_fragments(columns: Sequence[Sequence[str]]) -> list[str] | None:
 def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[str] | None = None) -> np.ndarray:
     """Return CSV rows: columns[c, row] with nine significant digits, with `csv_fragments` at either end of a row.
 
-    >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), fragments([["a", "b, c"]])).tobytes()
+    >>> csv(np.array([[0.5, 1 / 3], [1e-9, -2.0]]), csv_fragments([["a", "b, c"]])).tobytes()
     b'0.5,1e-9,a\\n0.333333333,-2,"b, c"\\n'
     >>> csv(np.array([[0.5]]), first=["spam"]).tobytes()
     b'spam,0.5\\n'

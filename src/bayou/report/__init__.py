@@ -1,11 +1,11 @@
 """Report of a run: one HTML file that shows what was learned and needs no network.
 
     recorder = Recorder(learner)                      # learns exactly as the learner does, and samples the run
-    result = evaluate.progressive(recorder, recorder.cut(batches))
-    write("report.html", Run(recorder, result))
+    result = evaluate.progressive(recorder, recorder.split_at_recordings(batches))
+    write("report.html", ReportedRun(recorder, result))
 
 `recorder` samples the run, `uncertainty` separates epistemic from aleatoric uncertainty, `facts` computes all other
-numbers, `words` and `figures` present them as sentences and plots, and `page` assembles them into one file.
+numbers, `sentences` and `figures` present them as sentences and plots, and `page` assembles them into one file.
 """
 
 from bayou.report.facts import DataFacts, ReportedRun

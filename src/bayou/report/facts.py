@@ -38,7 +38,7 @@ SHOWN, MOVED = 8, 3
 class DataFacts:
     """Data of a run: where the examples came from, and what was wrong with them.
 
-    >>> Data(files=["clicks.csv"], lines=1000, skipped=2, bad=["clicks.csv:7: the label is missing."]).hashed
+    >>> DataFacts(files=["clicks.csv"], lines=1000, skipped=2, bad=["clicks.csv:7: the label is missing."]).hashed
     False
     """
 
@@ -79,8 +79,9 @@ class ReportedRun:
     >>> from bayou import evaluate, simulate
     >>> from bayou.learners import Marginal
     >>> recorder = Recorder(Marginal(n_features=50))
-    >>> result = evaluate.progressive(recorder, recorder.cut(simulate.random(n_features=50).batches(500)))
-    >>> run = Run(recorder, result)
+    >>> batches = recorder.split_at_recordings(simulate.random(n_features=50).batches(500))
+    >>> result = evaluate.progressive(recorder, batches)
+    >>> run = ReportedRun(recorder, result)
     >>> run.name, run.loss == result.log_loss
     ('marginal', True)
     """
@@ -120,7 +121,7 @@ class ReportedRun:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Numbers that `words` and `figures` need, computed on first use."""
+    """Numbers that `sentences` and `figures` need, computed on first use."""
 
     run: ReportedRun
     data: DataFacts = field(default_factory=DataFacts)
@@ -200,7 +201,7 @@ class RunFacts:
 
     @property
     def has_posterior(self) -> bool:
-        return self.learner.posterior and len(self.sample) > 0
+        return self.learner.has_posterior and len(self.sample) > 0
 
     @cached_property
     def guess(self) -> TopClass:
@@ -295,7 +296,7 @@ class RunFacts:
         noise = sample.noise if self.is_regression else None
         tails = sample.tails if self.learner.score_rule.degrees else None
         scores = Scores(sample.expected, sample.mean, sample.variance, noise, tails)
-        return self.learner.prediction(scores).interval(level)
+        return self.learner.wrap_scores(scores).interval(level)
 
     # --- which features ---------------------------------------------------------------------------------------------
 

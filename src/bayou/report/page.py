@@ -57,11 +57,12 @@ def write(
     >>> from pathlib import Path
     >>> from bayou import evaluate, simulate
     >>> from bayou.learners import Marginal
-    >>> from bayou.report import Recorder, Run
+    >>> from bayou.report import Recorder, ReportedRun
     >>> recorder = Recorder(Marginal(n_features=50))
-    >>> result = evaluate.progressive(recorder, recorder.cut(simulate.random(n_features=50).batches(500)))
+    >>> batches = recorder.split_at_recordings(simulate.random(n_features=50).batches(500))
+    >>> result = evaluate.progressive(recorder, batches)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(f"{folder}/report.html", Run(recorder, result))
+    ...     write(f"{folder}/report.html", ReportedRun(recorder, result))
     ...     Path(f"{folder}/report.html").read_text()[:15]
     '<!doctype html>'
     """

@@ -100,7 +100,7 @@ class Recorder:
     >>> from bayou.learners import Marginal
     >>> recorder = Recorder(Marginal(n_features=4))
     >>> batch = Batch.from_rows([{0: 1.0}, {1: 1.0}, {0: 1.0}], labels=[1, 0, 1])
-    >>> [recorder.learn(part).shape for part in recorder.cut([batch])]
+    >>> [recorder.learn(part).shape for part in recorder.split_at_recordings([batch])]
     [(1,), (1,), (1,)]
     >>> recorder.sample().label
     array([1., 0., 1.])

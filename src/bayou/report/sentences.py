@@ -294,7 +294,7 @@ def count(n: int, what: str) -> str:
 
 def join_words(texts: list[str]) -> str:
     """
-    >>> listed(["a", "b", "c"])
+    >>> join_words(["a", "b", "c"])
     'a, b and c'
     """
     return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]
