@@ -107,7 +107,7 @@ class ArrowReader(FittingReader):
         return len(self._data) if hasattr(self._data, "__len__") else None
 
     @property
-    def share_done(self) -> float | None:
+    def fraction_done(self) -> float | None:
         return None if self._length is None else self._given / max(self._length, 1)
 
     def _pass(self) -> Iterator[RowRange]:
