@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.instructions import instruction
 from bayou.kernels.parse_text import leading_zeros, trailing_zeros
 from bayou.kernels.vector import float_bits
 
@@ -19,7 +19,6 @@ from bayou.kernels.vector import float_bits
 WRITE_PADDING_BYTES = 16
 MAX_NUMBER_BYTES = 16
 
-_WORD = ir.IntType(64)
 _ZEROS = np.uint64(0x3030303030303030)
 _NOUGHT_POINT = np.uint64(int.from_bytes(b"0.000000", "little"))
 _POINT, _MINUS, _E, _ZERO = 46, 45, 101, 48
@@ -34,50 +33,40 @@ _TEN_DIGITS = np.uint64(1_000_000_000)
 _LEAST_PLAIN, _MOST_PLAIN = -5, 8
 
 
-def _writer(bits):
-    """Build the code that stores the lowest bits of a word at an address of any alignment."""
-
-    def codegen(context, builder, signature, args):
-        kind = ir.IntType(bits)
-        value = args[1] if bits == 64 else builder.trunc(args[1], kind)
-        builder.store(value, builder.inttoptr(args[0], kind.as_pointer())).align = 1
-        return context.get_dummy_value()
-
-    return codegen
+def _stored(builder, address, value, bits):
+    """Store the lowest bits of a word at an address of any alignment."""
+    value = value if bits == 64 else builder.trunc(value, ir.IntType(bits))
+    builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
 
 
-@intrinsic
-def put_byte(typingctx, address, byte):
+@instruction(lambda address, byte: types.void(types.int64, types.int64))
+def put_byte(context, builder, sig, args):
     """Write one byte."""
-    return types.void(types.int64, types.int64), _writer(8)
+    _stored(builder, *args, 8)
 
 
-@intrinsic
-def put_half(typingctx, address, word):
+@instruction(lambda address, word: types.void(types.int64, types.uint64))
+def put_half(context, builder, sig, args):
     """Write four bytes, the lower half of a word, the lowest first."""
-    return types.void(types.int64, types.uint64), _writer(32)
+    _stored(builder, *args, 32)
 
 
-@intrinsic
-def put_word(typingctx, address, word):
+@instruction(lambda address, word: types.void(types.int64, types.uint64))
+def put_word(context, builder, sig, args):
     """Write eight bytes, the lowest first."""
-    return types.void(types.int64, types.uint64), _writer(64)
+    _stored(builder, *args, 64)
 
 
-@intrinsic
-def put_value(typingctx, address, wide, value):
+@instruction(lambda address, wide, value: types.float64(types.int64, types.boolean, types.float64))
+def put_value(context, builder, sig, args):
     """Write a float64 if wide, otherwise a float32; return the stored value."""
-
-    def codegen(context, builder, signature, args):
-        home, is_wide, number = args
-        narrow = builder.fptrunc(number, ir.FloatType())
-        with builder.if_else(is_wide) as (then, otherwise):
-            for branch, found in ((then, number), (otherwise, narrow)):
-                with branch:
-                    builder.store(found, builder.inttoptr(home, found.type.as_pointer()))
-        return builder.select(is_wide, number, builder.fpext(narrow, number.type))
-
-    return types.float64(types.int64, types.boolean, types.float64), codegen
+    address, wide, value = args
+    narrow = builder.fptrunc(value, ir.FloatType())
+    with builder.if_else(wide) as branches:
+        for branch, number in zip(branches, (value, narrow), strict=True):
+            with branch:
+                builder.store(number, builder.inttoptr(address, number.type.as_pointer()))
+    return builder.select(wide, value, builder.fpext(narrow, value.type))
 
 
 @kernel(forceinline=True)
@@ -93,6 +82,12 @@ def eight_digits(number):
 
 
 @kernel(forceinline=True)
+def put_eight_digits(address, number):
+    """Write the eight digits of a number below 10^8."""
+    put_word(address, eight_digits(number) | _ZEROS)
+
+
+@kernel(forceinline=True)
 def put_whole(address, number):
     """Write a whole number from 0 to 10^16 - 1."""
     number = np.uint64(number)
@@ -103,7 +98,7 @@ def put_whole(address, number):
         first = trailing_zeros(word) >> 3
         put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
         at += 8 - first
-        put_word(at, eight_digits(number - upper * np.uint64(100_000_000)) | _ZEROS)
+        put_eight_digits(at, number - upper * np.uint64(100_000_000))
         return at + 8
     word = eight_digits(number)
     first = min(trailing_zeros(word) >> 3, 7)  # one digit for 0

@@ -7,9 +7,9 @@ each step takes four bytes of all names together. Measured on names of ten lette
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba.types import boolean, int64, uint64
 
+from bayou.kernels.instructions import instruction
 from bayou.kernels.numba_private import cgutils
 from bayou.kernels.text_lanes import HALF, WORD, bits_of, call, every, gather, load, spread, store
 
@@ -17,7 +17,7 @@ LANES = 16
 # Names longer than this are left to the caller, as all lanes would wait for one.
 LONGEST = 64
 
-_HALVES, _WORDS = ir.VectorType(HALF, LANES), ir.VectorType(WORD, LANES)
+_HALVES = ir.VectorType(HALF, LANES)
 
 
 def _every(value):
@@ -83,30 +83,26 @@ def _hashes(builder, base, names, seeds):
     return _after_end(builder, builder.load(states), builder.load(rest), names[1]), strange
 
 
-@intrinsic
-def hash_lanes(typingctx, base, places, indices, mask, numbers):
+@instruction(lambda base, places, indices, mask, numbers: uint64(int64, int64, int64, uint64, boolean))
+def hash_lanes(context, builder, sig, args):
     """Replace the seeds of LANES names by their hashes, masked; return as bits which names are left to the caller.
 
     `places` and `indices` are addresses in the arrays of `hash_names`; `indices` holds the seeds. Names that are left
     keep their seed: long names, and with `numbers` those whose first four bytes, or all, are digits. Names with the
     place -1, whose index is already stored, are skipped.
     """
-
-    def codegen(context, builder, signature, args):
-        base, places, home, mask, numbers = args
-        both = load(builder, places, LANES, WORD)
-        own = builder.icmp_signed("==", both, ir.Constant(_WORDS, [-1] * LANES))
-        both = builder.select(own, ir.Constant(_WORDS, [0] * LANES), both)
-        starts = builder.trunc(both, _HALVES)
-        stops = builder.trunc(builder.lshr(both, ir.Constant(_WORDS, [32] * LANES)), _HALVES)
-        lengths, seeds = builder.sub(stops, starts), load(builder, home, LANES)
-        long = builder.icmp_unsigned(">", lengths, _every(LONGEST))
-        lengths = builder.select(long, _every(0), lengths)
-        hashes, strange = _hashes(builder, base, (starts, lengths), seeds)
-        digits = builder.and_(builder.icmp_signed("==", strange, _every(0)), spread(builder, numbers, LANES))
-        kept = builder.or_(own, builder.or_(digits, long))
-        hashes = builder.and_(hashes, spread(builder, builder.trunc(mask, HALF), LANES))
-        store(builder, builder.select(kept, seeds, hashes), home)
-        return bits_of(builder, builder.and_(kept, builder.not_(own)))
-
-    return types.uint64(types.int64, types.int64, types.int64, types.uint64, types.boolean), codegen
+    base, places, indices, mask, numbers = args
+    both = load(builder, places, LANES, WORD)
+    own = builder.icmp_signed("==", both, every(-1, LANES, WORD))
+    both = builder.select(own, every(0, LANES, WORD), both)
+    starts = builder.trunc(both, _HALVES)
+    stops = builder.trunc(builder.lshr(both, every(32, LANES, WORD)), _HALVES)
+    lengths, seeds = builder.sub(stops, starts), load(builder, indices, LANES)
+    long = builder.icmp_unsigned(">", lengths, _every(LONGEST))
+    lengths = builder.select(long, _every(0), lengths)
+    hashes, strange = _hashes(builder, base, (starts, lengths), seeds)
+    digits = builder.and_(builder.icmp_signed("==", strange, _every(0)), spread(builder, numbers, LANES))
+    kept = builder.or_(own, builder.or_(digits, long))
+    hashes = builder.and_(hashes, spread(builder, builder.trunc(mask, HALF), LANES))
+    store(builder, builder.select(kept, seeds, hashes), indices)
+    return bits_of(builder, builder.and_(kept, builder.not_(own)))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.numba_private import cgutils
+from bayou.kernels.instructions import instruction
 
 # Number of newlines after the text of a block.
 PADDING = 64
@@ -38,88 +37,71 @@ _WHOLE_POWERS = np.array([10**k for k in range(9)], np.uint64)
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
-@intrinsic
-def address_of(typingctx, array):
+@instruction(lambda array: types.int64(array))
+def address_of(context, builder, sig, args):
     """Return the address of an array's first byte. The array must be kept alive while the address is used."""
-
-    def codegen(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.ptrtoint(data, _WORD)
-
-    return types.int64(array), codegen
+    return builder.ptrtoint(context.make_array(sig.args[0])(context, builder, args[0]).data, _WORD)
 
 
-def _reader(bits):
-    """Build the code that loads `bits` bits from an address of any alignment."""
-
-    def codegen(context, builder, signature, args):
-        pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
-        loaded = builder.load(pointer)
-        loaded.align = 1
-        return loaded if bits == 64 else builder.zext(loaded, _WORD)
-
-    return codegen
+def _loaded(builder, address, bits):
+    """Load `bits` bits from an address of any alignment."""
+    loaded = builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()))
+    loaded.align = 1
+    return loaded if bits == 64 else builder.zext(loaded, _WORD)
 
 
-@intrinsic
-def load_uint8(typingctx, address):
+@instruction(lambda address: types.int64(types.int64))
+def load_uint8(context, builder, sig, args):
     """Return the byte at an address, 0 to 255."""
-    return types.int64(types.int64), _reader(8)
+    return _loaded(builder, args[0], 8)
 
 
-@intrinsic
-def load_uint32(typingctx, address):
+@instruction(lambda address: types.uint64(types.int64))
+def load_uint32(context, builder, sig, args):
     """Return the four bytes at an address as an unsigned integer, little-endian."""
-    return types.uint64(types.int64), _reader(32)
+    return _loaded(builder, args[0], 32)
 
 
-@intrinsic
-def load_uint64(typingctx, address):
+@instruction(lambda address: types.uint64(types.int64))
+def load_uint64(context, builder, sig, args):
     """Return the eight bytes at an address as an unsigned integer, little-endian."""
-    return types.uint64(types.int64), _reader(64)
+    return _loaded(builder, args[0], 64)
 
 
-def _counter(name):
-    def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(_WORD, [_WORD, ir.IntType(1)])
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        return builder.call(function, [args[0], ir.Constant(ir.IntType(1), 0)])
-
-    return codegen
+# --- bits of a word -------------------------------------------------------------------------------------------------
 
 
-@intrinsic
-def trailing_zeros(typingctx, word):
+@instruction(lambda word: types.uint64(types.uint64))
+def count_ones(context, builder, sig, args):
+    """Return the number of bits that are 1."""
+    return builder.ctpop(args[0])
+
+
+@instruction(lambda word: types.int64(types.uint64))
+def trailing_zeros(context, builder, sig, args):
     """Return the number of trailing zero bits; 64 for zero."""
-    return types.int64(types.uint64), _counter("llvm.cttz.i64")
+    return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
 
-@intrinsic
-def leading_zeros(typingctx, word):
+@instruction(lambda word: types.int64(types.uint64))
+def leading_zeros(context, builder, sig, args):
     """Return the number of leading zero bits; 64 for zero."""
-    return types.int64(types.uint64), _counter("llvm.ctlz.i64")
+    return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
 
 
-@intrinsic
-def high_product(typingctx, a, b):
+@instruction(lambda a, b: types.uint64(types.uint64, types.uint64))
+def high_product(context, builder, sig, args):
     """Return the upper 64 of the 128 bits of a product."""
-
-    def codegen(context, builder, signature, args):
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _WORD)
-
-    return types.uint64(types.uint64, types.uint64), codegen
+    a, b = args
+    wide = ir.IntType(128)
+    product = builder.mul(builder.zext(a, wide), builder.zext(b, wide))
+    return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _WORD)
 
 
-@intrinsic
-def _as_float(typingctx, bits):
+@instruction(lambda bits: types.float64(types.uint64))
+def _as_float(context, builder, sig, args):
     """Return the float64 with these bits."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.uint64), codegen
+    return builder.bitcast(args[0], ir.DoubleType())
 
 
 # --- bytes of a word ------------------------------------------------------------------------------------------------
@@ -132,6 +114,13 @@ def match_byte_mask(word, byte):
     return (x - _ONES) & ~x & _HIGH
 
 
+@kernel(forceinline=True)
+def line_ends(address):
+    """Return whether a line ends at an address: with a newline, or a carriage return and a newline."""
+    byte = load_uint8(address)
+    return byte == 10 or (byte == 13 and load_uint8(address + 1) == 10)
+
+
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
@@ -142,13 +131,7 @@ def digits(address):
     count = trailing_zeros(((x + _ABOVE_NINE) | x) & _HIGH) >> 3
     if count == 0:
         return np.uint64(0), 0
-    return few_digits(address, count), count
-
-
-@kernel(forceinline=True)
-def few_digits(address, count):
-    """Return the number that is given by `count` digits, one to eight, at an address."""
-    return _joined(_moved(load_uint64(address), count))
+    return _joined(_moved(load_uint64(address), count)), count
 
 
 @kernel(forceinline=True)
@@ -210,15 +193,15 @@ def parse_number(address):
         at += 1 + after
         value = np.float64(mantissa * _WHOLE_POWERS[after] + fraction) / _POWERS[after]
     if before == 8 or after == 8 or (load_uint8(at) | 32) == 101:
-        return _long_number(address)
+        return long_number(address)
     if before + after == 0:
         return 0.0, address
     return -value if sign == 45 else value, at
 
 
 @kernel
-def _long_number(address):
-    """Read a `number` digit by digit, for any length and exponent."""
+def long_number(address):
+    """Return the same as `parse_number`, read digit by digit, for any length and exponent; it is not inlined."""
     at = address
     sign = load_uint8(at)
     at += (sign == 43) | (sign == 45)

@@ -8,46 +8,40 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba.types import Tuple, UniTuple, boolean, int64, uint64
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_half
-from bayou.kernels.parse_text import load_uint8, trailing_zeros
-from bayou.kernels.text_lanes import HALF, WORD, bits_of, every, gather, load, none_of, spread, store
-from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE, count_ones
+from bayou.kernels.instructions import instruction
+from bayou.kernels.parse_text import count_ones, load_uint8, trailing_zeros
+from bayou.kernels.text_lanes import BYTE, HALF, WORD, bits_of, every, gather, load, none_of, spread, store
+from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, WIDE
 
 # Numbers read together; up to this many may be written after the last one.
 NUMBERS = 8
 _RETURN, _DIGIT_ONE = 13, 49
 
 
-@intrinsic
-def _scan_64_bytes(typingctx, address):
+@instruction(lambda address: UniTuple(uint64, 4)(int64))
+def _scan_64_bytes(context, builder, sig, args):
     """Return (ends of indicators, other stops, colons, newlines) among the 64 bytes at an address, as bits.
 
     An indicator ends with a blank or a newline after `:1`, which may lie in the two bytes before the address.
     """
 
-    def codegen(context, builder, signature, args):
-        kind = ir.IntType(8)
+    def text(before=0):
+        return load(builder, builder.sub(args[0], ir.Constant(WORD, before)), WIDE, BYTE)
 
-        def text(before):
-            return load(builder, builder.sub(args[0], ir.Constant(WORD, before)), WIDE, kind)
+    def equals(byte, before=0):
+        return builder.icmp_unsigned("==", text(before), every(byte, WIDE, BYTE))
 
-        def equals(bytes_, byte):
-            return builder.icmp_unsigned("==", bytes_, every(byte, WIDE, kind))
-
-        here = text(0)
-        newlines, colons = equals(here, NEWLINE), equals(here, COLON)
-        valued = builder.and_(equals(text(1), _DIGIT_ONE), equals(text(2), COLON))
-        ends = builder.and_(builder.or_(equals(here, BLANK), newlines), valued)
-        low = builder.icmp_unsigned("<=", here, every(BLANK, WIDE, kind))
-        others = builder.and_(builder.or_(low, equals(here, BAR)), builder.not_(ends))
-        found = [bits_of(builder, which) for which in (ends, others, colons, newlines)]
-        return context.make_tuple(builder, signature.return_type, found)
-
-    return types.UniTuple(types.uint64, 4)(types.int64), codegen
+    newlines, colons = equals(NEWLINE), equals(COLON)
+    valued = builder.and_(equals(_DIGIT_ONE, 1), equals(COLON, 2))
+    ends = builder.and_(builder.or_(equals(BLANK), newlines), valued)
+    low = builder.icmp_unsigned("<=", text(), every(BLANK, WIDE, BYTE))
+    others = builder.and_(builder.or_(low, equals(BAR)), builder.not_(ends))
+    found = [bits_of(builder, which) for which in (ends, others, colons, newlines)]
+    return context.make_tuple(builder, sig.return_type, found)
 
 
 def _numbers(builder, words, counts):
@@ -72,39 +66,34 @@ def _numbers(builder, words, counts):
     return builder.add(whole, builder.lshr(fours, all_(32))), strange
 
 
-@intrinsic
-def _put_numbers(typingctx, base, ends, count, indices, last, previous):
+@instruction(lambda base, ends, count, indices, last, previous: Tuple((boolean, int64, boolean))(*[int64] * 6))
+def _put_numbers(context, builder, sig, args):
     """Write the numbers of up to NUMBERS features; return (whether all are valid, the last one, whether they ascend).
 
     Valid numbers are at most `last`; they ascend if each is larger than the one before, the first one than `previous`.
     `base` is the address of the text, `ends` that of the offsets at which the features end, beginning with the feature
     before them; the first `count` features matter. The numbers are written to the address `indices`.
     """
-    result = types.Tuple((types.boolean, types.int64, types.boolean))
-
-    def codegen(context, builder, signature, args):
-        base, ends, count, indices, last, previous = args
-        before, behind = (load(builder, ends, NUMBERS, skip=skip) for skip in (0, 1))
-        starts = builder.add(before, every(1, NUMBERS))
-        lengths = builder.sub(builder.sub(behind, starts), every(2, NUMBERS))
-        lanes = ir.Constant(ir.VectorType(HALF, NUMBERS), list(range(NUMBERS)))
-        asked = builder.icmp_signed("<", lanes, spread(builder, builder.trunc(count, HALF), NUMBERS))
-        numbers, strange = _numbers(builder, gather(builder, base, starts, asked, WORD), lengths)
-        numbers = builder.trunc(numbers, lanes.type)
-        store(builder, numbers, indices)
-        short = builder.icmp_unsigned("<", builder.sub(lengths, every(1, NUMBERS)), every(8, NUMBERS))
-        high = builder.icmp_signed(">", numbers, spread(builder, builder.trunc(last, HALF), NUMBERS))
-        wrong = builder.or_(builder.or_(strange, high), builder.not_(short))
-        shifted = ir.Constant(lanes.type, [0, *range(NUMBERS, 2 * NUMBERS - 1)])
-        earlier = builder.shuffle_vector(spread(builder, builder.trunc(previous, HALF), NUMBERS), numbers, shifted)
-        falls = builder.icmp_signed("<=", numbers, earlier)
-        most = ir.Constant(WORD, NUMBERS)
-        count = builder.select(builder.icmp_signed("<", count, most), count, most)
-        final = builder.extract_element(numbers, builder.trunc(builder.sub(count, ir.Constant(WORD, 1)), HALF))
-        fine, ascend = (none_of(builder, builder.and_(asked, which)) for which in (wrong, falls))
-        return context.make_tuple(builder, signature.return_type, (fine, builder.zext(final, WORD), ascend))
-
-    return result(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+    base, ends, count, indices, last, previous = args
+    before, behind = (load(builder, ends, NUMBERS, skip=skip) for skip in (0, 1))
+    starts = builder.add(before, every(1, NUMBERS))
+    lengths = builder.sub(builder.sub(behind, starts), every(2, NUMBERS))
+    lanes = ir.Constant(ir.VectorType(HALF, NUMBERS), list(range(NUMBERS)))
+    asked = builder.icmp_signed("<", lanes, spread(builder, builder.trunc(count, HALF), NUMBERS))
+    numbers, strange = _numbers(builder, gather(builder, base, starts, asked, WORD), lengths)
+    numbers = builder.trunc(numbers, lanes.type)
+    store(builder, numbers, indices)
+    short = builder.icmp_unsigned("<", builder.sub(lengths, every(1, NUMBERS)), every(8, NUMBERS))
+    high = builder.icmp_signed(">", numbers, spread(builder, builder.trunc(last, HALF), NUMBERS))
+    wrong = builder.or_(builder.or_(strange, high), builder.not_(short))
+    shifted = ir.Constant(lanes.type, [0, *range(NUMBERS, 2 * NUMBERS - 1)])
+    earlier = builder.shuffle_vector(spread(builder, builder.trunc(previous, HALF), NUMBERS), numbers, shifted)
+    falls = builder.icmp_signed("<=", numbers, earlier)
+    most = ir.Constant(WORD, NUMBERS)
+    count = builder.select(builder.icmp_signed("<", count, most), count, most)
+    final = builder.extract_element(numbers, builder.trunc(builder.sub(count, ir.Constant(WORD, 1)), HALF))
+    fine, ascend = (none_of(builder, builder.and_(asked, which)) for which in (wrong, falls))
+    return context.make_tuple(builder, sig.return_type, (fine, builder.zext(final, WORD), ascend))
 
 
 @kernel

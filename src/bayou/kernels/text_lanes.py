@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
+from bayou.kernels.instructions import instruction
 from bayou.kernels.numba_private import cgutils
 
-HALF, WORD = ir.IntType(32), ir.IntType(64)
+BYTE, HALF, WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _BLANK, _NEWLINE = 32, 10
 # Names checked together; up to this many may be written after the last one.
 NAMES = 16
@@ -73,59 +73,41 @@ def bits_of(builder, truths):
     return builder.zext(builder.bitcast(truths, ir.IntType(truths.type.count)), WORD)
 
 
-def _first(builder, count, lanes):
-    """Return a mask of the first `count` lanes, or of all."""
-    numbers = ir.Constant(ir.VectorType(WORD, lanes), list(range(lanes)))
-    return builder.icmp_signed("<", numbers, spread(builder, count, lanes))
-
-
 def none_of(builder, truths):
     """Return whether no lane is true."""
     return builder.icmp_unsigned("==", bits_of(builder, truths), ir.Constant(WORD, 0))
 
 
-@intrinsic
-def fill_halves(typingctx, address, value):
+@instruction(lambda address, value: types.void(types.int64, types.uint64))
+def fill_halves(context, builder, sig, args):
     """Write the lower half of a word NAMES times, starting at an address."""
-
-    def codegen(context, builder, signature, args):
-        store(builder, spread(builder, builder.trunc(args[1], HALF), NAMES), args[0])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint64), codegen
+    address, value = args
+    store(builder, spread(builder, builder.trunc(value, HALF), NAMES), address)
 
 
-@intrinsic
-def fill_words(typingctx, address, value):
+@instruction(lambda address, value: types.void(types.int64, types.uint64))
+def fill_words(context, builder, sig, args):
     """Write a word NAMES times, starting at an address."""
-
-    def codegen(context, builder, signature, args):
-        store(builder, spread(builder, args[1], NAMES), args[0])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint64), codegen
+    address, value = args
+    store(builder, spread(builder, value, NAMES), address)
 
 
-@intrinsic
-def are_names(typingctx, base, stops, count, places):
+@instruction(lambda base, stops, count, places: types.boolean(types.int64, types.int64, types.int64, types.int64))
+def are_names(context, builder, sig, args):
     """Return whether the next features, at most NAMES or `count`, are plain names, each followed by a blank or newline.
 
     `base` is the address of the text, `stops` that of the stop, a blank, after which they begin. The start and stop of
     each are written to the address `places`.
     """
-
-    def codegen(context, builder, signature, args):
-        base, stops, count, places = args
-        before, ends = (load(builder, stops, NAMES, skip=skip) for skip in (0, 1))
-        starts = builder.add(before, every(1, NAMES))
-        # Stops after the last one have arbitrary values.
-        asked = _first(builder, count, NAMES)
-        named = builder.and_(asked, builder.icmp_unsigned("<", starts, ends))
-        behind = builder.and_(gather(builder, base, ends, named), every(0xFF, NAMES))
-        ended = (builder.icmp_unsigned("==", behind, every(byte, NAMES)) for byte in (_BLANK, _NEWLINE))
-        words = ir.VectorType(WORD, NAMES)
-        upper = builder.shl(builder.zext(ends, words), every(32, NAMES, WORD))
-        store(builder, builder.or_(upper, builder.zext(starts, words)), places)
-        return none_of(builder, builder.and_(asked, builder.not_(builder.or_(*ended))))
-
-    return types.boolean(types.int64, types.int64, types.int64, types.int64), codegen
+    base, stops, count, places = args
+    before, ends = (load(builder, stops, NAMES, skip=skip) for skip in (0, 1))
+    starts = builder.add(before, every(1, NAMES))
+    # Stops after the last one have arbitrary values.
+    numbers = ir.Constant(ir.VectorType(WORD, NAMES), list(range(NAMES)))
+    asked = builder.icmp_signed("<", numbers, spread(builder, count, NAMES))
+    named = builder.and_(asked, builder.icmp_unsigned("<", starts, ends))
+    behind = builder.and_(gather(builder, base, ends, named), every(0xFF, NAMES))
+    ended = (builder.icmp_unsigned("==", behind, every(byte, NAMES)) for byte in (_BLANK, _NEWLINE))
+    upper = builder.shl(builder.zext(ends, numbers.type), every(32, NAMES, WORD))
+    store(builder, builder.or_(upper, builder.zext(starts, numbers.type)), places)
+    return none_of(builder, builder.and_(asked, builder.not_(builder.or_(*ended))))

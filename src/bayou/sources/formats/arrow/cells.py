@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
-from bayou.kernels.format_numbers import MAX_NUMBER_BYTES, WRITE_PADDING_BYTES, put_byte, put_whole
+from bayou.kernels.format_numbers import MAX_NUMBER_BYTES, WRITE_PADDING_BYTES, put_byte, put_eight_digits, put_whole
 from bayou.kernels.parse_text import PADDING, address_of
 from bayou.sources.table.cell_columns import check_names
 from bayou.sources.table.typed_values import EXACT, places_of, text_of
@@ -208,10 +208,7 @@ def _write_digits(sizes, minus, empty, data, starts, stops):
                 at = put_whole(at, size)
             else:
                 at = put_whole(at, size // np.uint64(10**8))
-                rest = size % np.uint64(10**8)
-                for place in range(7, -1, -1):
-                    put_byte(at + place, 48 + np.int64(rest % np.uint64(10)))
-                    rest //= np.uint64(10)
+                put_eight_digits(at, size % np.uint64(10**8))
                 at += 8
         stops[i] = at - base
         put_byte(at, 10)
