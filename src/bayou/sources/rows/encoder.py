@@ -28,7 +28,7 @@ from bayou.recipe.groups import NONE, group_keys, groups_of
 from bayou.recipe.hashing import cross_hashes
 from bayou.sources.formats.arrow.cells import string_cells
 from bayou.sources.rows.hashes import BETWEEN, folded, hashes_of
-from bayou.sources.rows.kernels import BEHIND, by_row, hash_cells, read, read_grouped, tidy
+from bayou.sources.rows.kernels import BEHIND, by_row, hash_cells, read, tidy
 
 # New names and their indices, to be kept once their rows are learned.
 New = dict[Hashable, int]
@@ -104,14 +104,10 @@ class RowEncoder:
                     names, texts = _PACK_WHOLE[n](*row), False
         except (struct.error, TypeError, LookupError, ValueError, OverflowError, AttributeError):
             return self._any(row, new, learn), new
-        indices, values, groups = np.empty(n, np.uint32), np.empty(n, self._dtype), None
-        if not self.groups:
-            size, largest, ones = read(names, texts, packed, self._mask, indices, values)
-        else:
-            hashed = self.numbers is None
-            groups = np.empty(n, np.uint8) if hashed else self._groups_of_names(row)
-            told = self._named, hashed, groups
-            size, largest, ones = read_grouped(names, texts, packed, self._mask, indices, values, *told)
+        indices, values, hashed = np.empty(n, np.uint32), np.empty(n, self._dtype), self.numbers is None
+        groups = None if not self.groups else np.empty(n, np.uint8) if hashed else self._groups_of_names(row)
+        of_names = self._named if self.groups and hashed else None
+        size, largest, ones = read(names, texts, packed, self._mask, indices, values, of_names, groups)
         if size < 0 or largest == math.inf:
             return self._any(row, new, learn), new
         return Example(indices, values, size, largest, ones, self._last, groups), new
@@ -122,7 +118,7 @@ class RowEncoder:
         if new and len(self.numbers or ()) + len(new) > self.n_features:
             values = np.where(ids < self.n_features, values, 0.0)
         if len(ids) > _SHORT:
-            return self._encode_any(row, ids, values, ordered, groups)
+            return self._encode_any(row, (ids, values, ordered, groups))
         indices, tidied = np.empty(len(ids), np.uint32), np.empty(len(ids), self._dtype)
         size, largest, ones = tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied, groups)
         if largest == math.inf:
@@ -150,36 +146,20 @@ class RowEncoder:
         except (struct.error, TypeError, OverflowError):
             raise _no_number(numbers) from None
         values = np.concatenate([np.frombuffer(packed), np.ones(len(categories))])
-        mixed = self._own(numbers, categories, values, new, learn)
-        return self._with_crosses({**numbers, **categories}, mixed, new, learn) if self._cross else mixed
-
-    def _own(
-        self,
-        numbers: Mapping[Hashable, Any],
-        categories: Mapping[Hashable, str],
-        values: np.ndarray,
-        new: New,
-        learn: bool,
-    ) -> Mixed:
-        """Return the features of numbers and categories, without crosses."""
         if self.numbers is None:
             seeds = hashes_of(categories)
             order, own = np.argsort(seeds, kind="stable"), hashes_of(numbers)
             others = hashes_of(list(categories.values()), seeds)[order]
             groups = self._groups_of(np.concatenate([own, seeds[order]])) if self.groups else None
-            return np.concatenate([own, others]), values, len(others), groups
-        names = [*numbers, *(f"{name}={text}" for name, text in categories.items())]
-        groups = self._groups_of_names([*numbers, *categories]) if self.groups else None
-        return self._ids(names, new, learn), values, 0, groups
+            mixed = np.concatenate([own, others]), values, len(others), groups
+        else:
+            names = [*numbers, *(f"{name}={text}" for name, text in categories.items())]
+            groups = self._groups_of_names([*numbers, *categories]) if self.groups else None
+            mixed = self._ids(names, new, learn), values, 0, groups
+        return self._with_crosses({**numbers, **categories}, mixed, new, learn) if self._cross else mixed
 
-    def _encode_any(
-        self,
-        row: Mapping[Hashable, Any],
-        ids: np.ndarray,
-        values: np.ndarray,
-        ordered: int,
-        groups: np.ndarray | None,
-    ) -> Example:
+    def _encode_any(self, row: Mapping[Hashable, Any], mixed: Mixed) -> Example:
+        ids, values, ordered, groups = mixed
         with np.errstate(over="ignore"):
             values = np.where(np.isnan(values), 0.0, values).astype(self._dtype)
         if not np.isfinite(values).all():
@@ -242,10 +222,7 @@ class RowEncoder:
     def _ids(self, names: Iterable[Hashable], new: New, learn: bool) -> np.ndarray:
         if self.numbers is None:
             return hashes_of(names)
-        return self._numbered(names, new, learn)
-
-    def _numbered(self, names: Iterable[Hashable], new: New, learn: bool) -> np.ndarray:
-        known: New = self.numbers or {}
+        known = self.numbers
         try:
             return np.array([known[name] for name in names], np.uint32)
         except KeyError:

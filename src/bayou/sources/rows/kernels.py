@@ -124,19 +124,11 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
 
 
 @kernel
-def read(names, texts, packed, mask, indices, values):
-    """Hash the names of an ordinary row and return the result of `tidy`; (-1, ...) if a name contains a zero byte."""
-    return _read(names, texts, packed, mask, indices, values, None, False, None)
+def read(names, texts, packed, mask, indices, values, named, groups):
+    """Hash the names of an ordinary row and return the result of `tidy`; (-1, ...) if a name contains a zero byte.
 
-
-@kernel
-def read_grouped(names, texts, packed, mask, indices, values, named, hashed, groups):
-    """Do the same as `read`, and fill in the groups of names (`recipe.groups`), which are given unless `hashed`."""
-    return _read(names, texts, packed, mask, indices, values, named, hashed, groups)
-
-
-@kernel
-def _read(names, texts, packed, mask, indices, values, named, hashed, groups):
+    With `named`, fill in the groups of names (`recipe.groups`).
+    """
     ids = zeros(indices.size, np.uint32)
     if texts:
         if hash_words(names, ids) != max(ids.size, 1):
@@ -145,7 +137,7 @@ def _read(names, texts, packed, mask, indices, values, named, hashed, groups):
         numbers = np.frombuffer(names, np.uint64)
         for k in range(ids.size):
             ids[k] = numbers[k] ^ (numbers[k] >> np.uint64(32))
-    if groups is not None:
-        for k in range(groups.size if hashed else 0):
+    if named is not None:
+        for k in range(groups.size):
             groups[k] = group_of(ids[k], named)
     return tidy(ids, np.frombuffer(packed, np.float64), ids.size, mask, indices, values, groups)
