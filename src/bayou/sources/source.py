@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,23 +41,13 @@ class _ParsedTask:
 class UnparsedBlock(NamedTuple):
     """A block of text that another source can read (`Source.read`)."""
 
-    task: Any  # the reader's task
+    block: TextBlock
     line: int | None  # number of lines before it in its file; None if not counted yet
     done: float  # the fraction of the data before its end
 
-    @property
-    def block(self) -> TextBlock:
-        return cast(TextBlock, _text_of(self.task))
-
     def with_text(self, text: np.ndarray) -> UnparsedBlock:
         """Return the cut with `text` as its bytes, which must be followed by PADDING newlines."""
-        block = replace(self.block, data=text)
-        return self._replace(task=block if isinstance(self.task, TextBlock) else self.task._replace(block=block))
-
-
-def _text_of(task: Any) -> TextBlock | None:
-    block = getattr(task, "block", task)
-    return block if isinstance(block, TextBlock) else None
+        return self._replace(block=replace(self.block, data=text))
 
 
 def _lines_in(block: TextBlock) -> int:
@@ -197,7 +187,7 @@ class Source:
     def in_blocks(self) -> bool:
         """True if the data are text in regular files, which can be cut into blocks."""
         self.fit_recipe()
-        return self.is_rereadable and self.bytes_total is not None and _text_of(self._reader.peek().task) is not None
+        return self.is_rereadable and self.bytes_total is not None and isinstance(self._reader.peek().task, TextBlock)
 
     def blocks(self) -> Iterator[UnparsedBlock]:
         """Yield the blocks of one pass over text (`in_blocks`); sources with the same recipe can `read` them."""
@@ -206,10 +196,10 @@ class Source:
         self.fit_recipe()
         line = 0
         for placed in self._reader.unread_tasks():
-            block = _text_of(placed.task)
-            if block is not None:
+            block = placed.task
+            if isinstance(block, TextBlock):
                 line = 0 if block.first else line
-                yield UnparsedBlock(placed.task, None if block.unread else line, placed.done or 0.0)
+                yield UnparsedBlock(block, None if block.unread else line, placed.done or 0.0)
                 line += 0 if block.unread else _lines_in(block)
 
     def read(self, cut: UnparsedBlock) -> Batch:
@@ -217,7 +207,7 @@ class Source:
         self._line, self._uncounted = cut.line or 0, cut.block if cut.line is None else None
         if cut.block.unread:
             cut = cut.with_text(self._texts.of(cut.block))
-        batch = self._finish(self._work(ReadTask(cut.task)))
+        batch = self._finish(self._work(ReadTask(cut.block)))
         self.rows += len(batch)
         return batch
 
@@ -235,12 +225,10 @@ class Source:
         for name in ("rows", "lines", "skipped", "folded"):
             setattr(self, name, getattr(self, name) + pass_counts[name])
         self.bad = [*self.bad, *pass_counts["bad"]][:MAX_DESCRIBED_LINES]
-        for kind, (count, first) in pass_counts["kinds"].items():
-            before, said = self.kinds.get(kind, (0, first))
-            self.kinds[kind] = before + count, said
-        for name, (count, places) in pass_counts["odd"].items():
-            before, known = self.odd.get(name, (0, []))
-            self.odd[name] = before + count, known or places
+        for mine, theirs in ((self.kinds, pass_counts["kinds"]), (self.odd, pass_counts["odd"])):
+            for name, (count, first) in theirs.items():
+                before, known = mine.get(name, (0, first))
+                mine[name] = before + count, known
 
     def peek(self) -> Batch:
         """Return the first rows as a batch, to warm up a learner; the next pass will yield them again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class TextBlock:
     trouble: str | None = None  # why there are no lines, if so ("the compressed data end too early")
     lines: int = 0  # number of lines lost to the trouble; 0: the file ends here
     at: int | None = None  # offset in its file, if that is not compressed
+    layout: Any = None  # delimiter and columns of its file, for delimited text
 
     @property
     def unread(self) -> bool:
@@ -44,13 +46,18 @@ class TextBlock:
 
 def whole_lines(data: np.ndarray, size: int) -> int:
     """Return how many bytes at the beginning of data[:size] are whole lines."""
-    tail = 1 << 12  # the last newline is usually near
-    while True:
-        start = max(size - tail, 0)
-        found = data[start:size].tobytes().rfind(b"\n")
-        if found >= 0 or start == 0:
-            return start + found + 1 if found >= 0 else 0
-        tail *= 8
+    return _behind_last_newline(lambda start, stop: data[start:stop].tobytes(), 0, size)
+
+
+def _behind_last_newline(read: Callable[[int, int], bytes], start: int, stop: int) -> int:
+    """Return the offset after the last newline in [start, stop), 0 if there is none; `read` returns the bytes there."""
+    tail, first = 1 << 12, stop  # the last newline is usually near
+    while first > start:
+        first, tail = max(stop - tail, start), tail * 8
+        found = read(first, stop).rfind(b"\n")
+        if found >= 0:
+            return first + found + 1
+    return 0
 
 
 def _next_room(room: int, left: int, most: int) -> int:
@@ -128,10 +135,15 @@ class BlockReader:
         most = min(self._block_bytes, SHARED_BYTES)
         room, first, begin = _next_room(0, 0, most), True, 0
         with open(file.name, "rb", buffering=0) as text:
+
+            def read(start: int, stop: int) -> bytes:
+                text.seek(start)
+                return text.read(stop - start)
+
             at = len(_BOM) if text.read(len(_BOM)) == _BOM else 0
             while at < total:
                 upto = file.position = min(begin + room, total)
-                end = _behind_last_newline(text, at, upto)
+                end = _behind_last_newline(read, at, upto)
                 left = upto - (end or at)
                 room = _next_room(room, left, most)
                 if end:
@@ -222,18 +234,6 @@ class BlockLoader:
         if name not in self._files:
             self._files[name] = io.FileIO(name)
         return self._files[name]
-
-
-def _behind_last_newline(text: io.FileIO, start: int, stop: int) -> int:
-    """Return the offset after the last newline in [start, stop), 0 if there is none."""
-    tail, first = 1 << 12, stop
-    while first > start:
-        first, tail = max(stop - tail, start), tail * 8
-        text.seek(first)
-        found = text.read(stop - first).rfind(b"\n")
-        if found >= 0:
-            return first + found + 1
-    return 0
 
 
 def _behind_next_newline(text: io.FileIO, start: int, stop: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -102,13 +102,8 @@ def _table(found: SplitCells, data: np.ndarray, where: np.ndarray) -> np.ndarray
 
 def split_block(block: TextBlock, layout: DelimitedLayout, scratch: ThreadBuffers | None = None) -> SplitCells:
     """Return the cells of a block's rows, without the header if it has one."""
-    start, lines = (layout.size, layout.lines) if block.first else (0, 0)
-    found = split(block.data, start, block.size, layout.delimiter, layout.width, scratch)
-    if not lines:
-        return found
-    bad = found.bad.copy()
-    bad[:, 0] += lines
-    return replace(found, lines=found.lines + lines, n_lines=found.n_lines + lines, bad=bad)
+    start, line = (layout.size, layout.lines) if block.first else (0, 0)
+    return split(block.data, start, block.size, layout.delimiter, layout.width, scratch, line)
 
 
 # --- the fit --------------------------------------------------------------------------------------------------------
@@ -154,15 +149,6 @@ def _summary(recipe: Recipe, name: str, found: Iterable[tuple[SplitCells, Mappin
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-class _LaidOutBlock(NamedTuple):
-    """A block, and the layout of its file."""
-
-    file: str
-    first: bool
-    block: TextBlock
-    layout: DelimitedLayout
-
-
 class DelimitedReader(FittingReader):
     """Reader of the rows of delimited files, for a `Source`."""
 
@@ -178,7 +164,7 @@ class DelimitedReader(FittingReader):
         self._files = [files, *(BlockReader([name]) for name in others)]
         self._tables: dict[DelimitedLayout, DelimitedParser] = {}
 
-    def _pass(self) -> Iterator[_LaidOutBlock]:
+    def _pass(self) -> Iterator[TextBlock]:
         for files in self._files:
             files.rewind()
         for files in self._files:
@@ -187,29 +173,28 @@ class DelimitedReader(FittingReader):
             for block in files:
                 if block.trouble is not None and cutter.layout is None:
                     raise BadInput(f"{block.file}: {block.trouble}.")
-                layout = cutter.layout or layout_of(block, self._format)
-                yield _LaidOutBlock(block.file, block.first, block, layout)
+                yield replace(block, layout=cutter.layout or layout_of(block, self._format))
 
-    def _sample(self, task: _LaidOutBlock) -> tuple[tuple[SplitCells, DelimitedLayout], int]:
-        found = split_block(task.block, task.layout)
+    def _sample(self, block: TextBlock) -> tuple[tuple[SplitCells, DelimitedLayout], int]:
+        found = split_block(block, block.layout)
         if len(found.bad) and not found.rows:
             line, byte, what, count = found.bad[0]
             expected = _WHAT[what].format(width=found.width, found=count)
             self._why_empty = (
-                f"{task.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check {option('format')}."
+                f"{block.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check {option('format')}."
             )
-        return (found, task.layout), found.rows
+        return (found, block.layout), found.rows
 
     def _fitted(self, samples: list[tuple[SplitCells, DelimitedLayout]]) -> Recipe:
         return fit_text(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)
 
-    def _parse(self, task: _LaidOutBlock) -> ParsedBlock:
-        if task.block.trouble is not None:
-            return ParsedBlock.unreadable(task.block)
-        table = self._tables.get(task.layout)
+    def _parse(self, block: TextBlock) -> ParsedBlock:
+        if block.trouble is not None:
+            return ParsedBlock.unreadable(block)
+        table = self._tables.get(block.layout)
         if table is None:
-            table = self._tables[task.layout] = DelimitedParser(self.plan, task.layout, task.file)
-        return table.parse(task.block)
+            table = self._tables[block.layout] = DelimitedParser(self.plan, block.layout, block.file)
+        return table.parse(block)
 
 
 class _RowCutter:

@@ -21,7 +21,15 @@ import numpy as np
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_byte
-from bayou.kernels.parse_text import PADDING, address_of, load_uint8, load_uint64, match_byte_mask, trailing_zeros
+from bayou.kernels.parse_text import (
+    PADDING,
+    address_of,
+    line_ends,
+    load_uint8,
+    load_uint64,
+    match_byte_mask,
+    trailing_zeros,
+)
 from bayou.kernels.text_stops import where_in_64
 from bayou.sources.reading.blocks import TextBlock, whole_lines
 from bayou.sources.reading.buffers import ThreadBuffers
@@ -134,9 +142,15 @@ def whole_rows_size(data: np.ndarray, size: int, delimiter: int, width: int) -> 
 
 
 def split(
-    data: np.ndarray, start: int, size: int, delimiter: int, width: int, scratch: ThreadBuffers | None = None
+    data: np.ndarray,
+    start: int,
+    size: int,
+    delimiter: int,
+    width: int,
+    scratch: ThreadBuffers | None = None,
+    line: int = 0,
 ) -> SplitCells:
-    """Return the cells of data[start:size], which ends in a newline, in rows of `width`.
+    """Return the cells of data[start:size], which begins at this line and ends in a newline, in rows of `width`.
 
     With scratch, the offsets of the cells are valid until the next block is split.
     """
@@ -151,7 +165,7 @@ def split(
     if quoted:
         data = data.copy()
     kernel = _split_quoted if quoted else _split_plain
-    n, n_lines, skipped = kernel(data, start, size, delimiter, width, starts, stops, begins, lines, bad)
+    n, n_lines, skipped = kernel(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad)
     n_cells = n * width
     return SplitCells(
         data, starts[:n_cells], stops[:n_cells], width, begins[:n], lines[:n], n_lines, bad[:skipped], skipped
@@ -174,10 +188,10 @@ def _any_quote(data, start, size):
 
 
 @kernel
-def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
+def _split_plain(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad):
     """Split text without quotes, and return (rows, lines, bad rows)."""
     base = address_of(data)
-    row = line = skipped = 0
+    row = skipped = 0
     k = first = 0  # number of cells, and index of this row's first one
     starts[0] = start
     for chunk in range(start, size, 64):
@@ -205,11 +219,8 @@ def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lin
                 row += 1
             else:
                 if stop > begin:  # not an empty line
-                    if skipped < bad.shape[0]:
-                        bad[skipped, 0] = line
-                        bad[skipped, 1] = 1
-                        bad[skipped, 2] = FEW if k - first < width else MANY
-                        bad[skipped, 3] = k - first
+                    wrong = FEW if k - first < width else MANY
+                    bad[skipped, 0], bad[skipped, 1], bad[skipped, 2], bad[skipped, 3] = line, 1, wrong, k - first
                     skipped += 1
                 k = first
                 starts[k] = at + 1
@@ -219,25 +230,24 @@ def _split_plain(data, start, size, delimiter, width, starts, stops, begins, lin
 
 
 @kernel
-def _split_quoted(data, start, size, delimiter, width, starts, stops, begins, lines, bad):
+def _split_quoted(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad):
     """Split text with quotes, and return (rows, lines, bad rows). In good rows doubled quotes become one, in place."""
     base = address_of(data)
-    row = line = skipped = k = 0
+    row = skipped = k = 0
     at = start
     while at < size:
-        if _is_empty_line(base + at):
+        if line_ends(base + at):
             at = _next_line(base, at)
             line += 1
             continue
         found, behind, wrong = _row(data, at, size, delimiter, width, starts, stops, k)
         if wrong:
-            if skipped < bad.shape[0]:
-                bad[skipped, 0] = line
-                bad[skipped, 1] = min(behind, _next_line(base, at) - 1) - at + 1 if wrong >= AFTER_QUOTE else 1
-                bad[skipped, 2] = NO_QUOTE if wrong == _OPEN else wrong
-                bad[skipped, 3] = found
+            behind_line = _next_line(base, at)
+            bad[skipped, 0], bad[skipped, 3] = line, found
+            bad[skipped, 1] = min(behind, behind_line - 1) - at + 1 if wrong >= AFTER_QUOTE else 1
+            bad[skipped, 2] = NO_QUOTE if wrong == _OPEN else wrong
             skipped += 1
-            at = _next_line(base, at)
+            at = behind_line
             line += 1
             continue
         begins[row] = at
@@ -332,11 +342,6 @@ def _find(at, end, one, other):
             return at + (trailing_zeros(found) >> 3)
         at += 8
     return at
-
-
-@kernel(forceinline=True)
-def _is_empty_line(at):
-    return load_uint8(at) == _NEWLINE or (load_uint8(at) == _RETURN and load_uint8(at + 1) == _NEWLINE)
 
 
 @kernel(forceinline=True)
