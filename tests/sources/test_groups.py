@@ -202,8 +202,7 @@ def test_features_of_dictionaries_are_of_their_name(x):
         assert found.keys() >= want.keys()
         assert {feature: found[feature] for feature in want} == want
     if all(isinstance(name, str) for name in x):
-        parser = JsonRowParser(Recipe(kind="rows", bits=24, label="no such name", weight="nor this"))
-        parser.groups = True
+        parser = JsonRowParser(Recipe(kind="rows", bits=24, label="no such name", weight="nor this"), groups=True)
         parsed = parser.parse(block_of(json.dumps(x).encode()))
         if "id" not in x and not parsed.bad_lines:
             batch = rows.encode_row(x)[0].batch()

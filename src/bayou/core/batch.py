@@ -24,7 +24,7 @@ from bayou.core.arrays import (
     as_weights,
     read_only,
 )
-from bayou.core.canonical import canonicalize
+from bayou.core.canonical import Arrays, CsrStats, canonicalize
 from bayou.core.checks import check_dtype, check_int, check_iterable, shortened_repr
 from bayou.core.errors import BadInput
 
@@ -182,33 +182,21 @@ class Batch:
     @classmethod
     def from_trusted(
         cls,
-        indptr: np.ndarray,
-        indices: np.ndarray,
-        values: np.ndarray,
+        rows: Arrays,
+        seen: CsrStats,
         labels: np.ndarray | None,
         weights: np.ndarray | None,
-        *,
-        tags: list[str] | None,
-        max_row_length: int,
-        max_abs_value: float,
-        is_all_ones: bool,
-        max_index: int,
-        groups: np.ndarray | None = None,
+        tags: list[str] | None = None,
     ) -> Batch:
         """Return a batch of arrays that have the right types and are canonical, without checks. For parsers."""
         self = object.__new__(cls)
-        self.indptr, self.indices, self.values = indptr, indices, values
-        for array in (indptr, indices, values):
-            read_only(array)
+        self.indptr, self.indices, self.values, self.groups = rows
+        for array in rows:
+            if array is not None:
+                read_only(array)
         self.labels, self.weights, self.tags, self.positions = labels, weights, tags, None
-        self.groups = None if groups is None else read_only(groups)
-        self.n_wrapped, self.max_row_length, self.max_abs_value, self.is_all_ones, self.max_index = (
-            0,
-            max_row_length,
-            max_abs_value,
-            is_all_ones,
-            max_index,
-        )
+        self.n_wrapped = 0
+        self.max_row_length, self.max_index, self.max_abs_value, self.is_all_ones = seen[:4]
         return self
 
     def _validate(self) -> None:
@@ -445,16 +433,8 @@ class Example(NamedTuple):
 
     def batch(self, labels: Any = None, weights: Any = None) -> Batch:
         """Return the example as a batch of one row."""
-        return Batch.from_trusted(
-            np.array((0, self.size)),
-            self.indices[: self.size],
-            self.values[: self.size],
-            as_row_values(labels, 1, "label"),
-            as_weights(weights, 1),
-            tags=None,
-            max_row_length=self.size,
-            max_abs_value=self.max_abs_value,
-            is_all_ones=self.is_all_ones,
-            max_index=self.max_index,
-            groups=None if self.groups is None else self.groups[: self.size],
-        )
+        n = self.size
+        groups = None if self.groups is None else self.groups[:n]
+        rows = np.array((0, n)), self.indices[:n], self.values[:n], groups
+        seen = CsrStats(n, self.max_index, self.max_abs_value, self.is_all_ones)
+        return Batch.from_trusted(rows, seen, as_row_values(labels, 1, "label"), as_weights(weights, 1))

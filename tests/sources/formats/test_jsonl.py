@@ -30,7 +30,7 @@ def lines_of(*objects) -> bytes:
 def parsed(text: bytes, recipe: Recipe, names: FeatureNames | None = None, labels: bool = True):
     block = block_of(text)
     if not recipe.fitted:
-        recipe = fit(recipe, summaries_of(read_lines(block)[1], recipe), labels=labels)
+        recipe = fit(recipe, summaries_of(read_lines(block)[0], recipe), labels=labels)
     return JsonLinesParser(EncodingPlan(recipe, names=names, labels=labels)).parse(block), recipe
 
 

@@ -78,8 +78,7 @@ def assert_bounds_hold(piece: ParsedBlock, n_features: int) -> None:
     """What is said about rows is true: ascending features, no zeros, bounds."""
     if piece.bounds is None:
         return
-    longest, largest, max_index, ones, canonical = piece.bounds
-    assert canonical
+    longest, max_index, largest, ones = piece.bounds[:4]
     assert np.diff(piece.indptr).max(initial=0) <= longest
     assert np.abs(piece.values).max(initial=0) <= largest <= 1e12
     assert piece.indices.max(initial=0) <= max(max_index, 0) < n_features

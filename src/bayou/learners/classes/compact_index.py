@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.canonical import CsrStats
 from bayou.recipe.numbering import Numbering
 
 # Up to FEW features, tables have a row for each; larger tables grow by GROWTH.
@@ -44,19 +45,9 @@ class CompactIndex:
         numbers = self.numbering.add(_ids(batch, weights))
         while self.rows < self.n_rows_used:
             self.rows *= GROWTH_FACTOR
-        return Batch.from_trusted(
-            batch.indptr,
-            numbers + np.uint32(1) if len(numbers) == batch.nonzeros else self.rows_of(batch.indices),
-            batch.values,
-            None,
-            None,
-            tags=None,
-            max_row_length=batch.max_row_length,
-            max_abs_value=batch.max_abs_value,
-            is_all_ones=batch.is_all_ones,
-            max_index=self.rows - 1,
-            groups=batch.groups,
-        )
+        indices = numbers + np.uint32(1) if len(numbers) == batch.nonzeros else self.rows_of(batch.indices)
+        seen = CsrStats(batch.max_row_length, self.rows - 1, batch.max_abs_value, batch.is_all_ones)
+        return Batch.from_trusted((batch.indptr, indices, batch.values, batch.groups), seen, None, None)
 
     def rows_of(self, features: np.ndarray) -> np.ndarray:
         """Return the table rows of some features."""

@@ -151,7 +151,7 @@ class JsonReader(FittingReader):
     def _sample(self, block: TextBlock) -> tuple[list[dict[str, Any]], int]:
         if block.trouble is not None:
             return [], 0
-        _, objects, bad, _, _ = read_lines(block)
+        objects, bad = read_lines(block)
         if bad:
             self._why_empty = (
                 f"{block.file}:{bad[0].line + 1}:{bad[0].column}: {bad[0].reason}; one stands in each line."

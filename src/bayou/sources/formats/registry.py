@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,7 +84,7 @@ class Format(NamedTuple):
             return _load(self.readers[kind])(data, extras, labels=labels, dtype=dtype, **self.reader_options)
         from bayou.sources.reading.reader import TextReader
 
-        return TextReader(data, lambda: self.new_parser(extras, labels=labels, dtype=dtype, tags=tags))
+        return TextReader(data, partial(self.new_parser, extras, labels=labels, dtype=dtype, tags=tags))
 
     def new_parser(self, extras: Extras, **options: Any) -> Any:
         """Return a parser of blocks of text, by the recipe of `extras`."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayou.core.canonical import CsrStats
 from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import LARGEST_VALUE, address_of, digits, load_uint8, load_uint32, parse_number
 from bayou.kernels.text_indicators import NUMBERS, read_indicators
@@ -29,7 +30,7 @@ from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.crosses import VWCrosser
 from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.buffers import ThreadBuffers
-from bayou.sources.reading.parsed_block import ParsedBlock, ValueBounds, all_ones, counted, described
+from bayou.sources.reading.parsed_block import ParsedBlock, all_ones, counted, described
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -53,15 +54,15 @@ _TENTH = np.uint64(2**64 // 10)
 
 def new_parser(extras: Extras, *, dtype: str, groups: bool = False, **_: Any) -> SvmlightParser:
     """Return the parser for a recipe; see `formats.registry`."""
-    parser = SvmlightParser(extras.required_recipe, dtype, extras.names)
-    parser.groups = groups
-    return parser
+    return SvmlightParser(extras.required_recipe, dtype, extras.names, groups)
 
 
 class SvmlightParser:
     """Parser of blocks of svmlight text. With `names`, crosses that have no name yet are reported."""
 
-    def __init__(self, recipe: Recipe, dtype: str = "float32", names: FeatureNames | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, dtype: str = "float32", names: FeatureNames | None = None, groups: bool = False
+    ) -> None:
         self._last = np.uint64(recipe.n_features - 1)
         self._exact = recipe.exact
         self._names, self._ranges = names, recipe.ranges
@@ -69,19 +70,19 @@ class SvmlightParser:
         self._behind = np.array([last + 1 for _, _, last in recipe.ranges], np.int64)
         keys = {name: key for key, (name, _, _) in enumerate(recipe.ranges, 1)} | {" ": 0}
         self._crossing = VWCrosser(recipe, keys.__getitem__, self._last) if recipe.crossed else None
-        self.dtype, self.groups = np.dtype(dtype), False
+        self._dtype, self._groups = np.dtype(dtype), groups
         self._scratch = ThreadBuffers()
 
     def parse(self, block: TextBlock) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
         room = block.size // 4 + 1 + NUMBERS  # NUMBERS are written at a time, needed or not
-        indices, values = np.empty(room, np.uint32), np.empty(room, self.dtype)
+        indices, values = np.empty(room, np.uint32), np.empty(room, self._dtype)
         most = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", most, np.float64)
         ends = self._scratch.take("ends", block.size // 3 + 2 + NUMBERS, np.int32)  # a feature has ":1 " at least
         bad = np.empty((most, 3), np.int64)  # pages are allocated only as bad lines are written
-        rows, nonzeros, lines, skipped, folded, bounds = _parse(
+        rows, nonzeros, lines, skipped, folded, bounds, canonical = _parse(
             block.data,
             block.size,
             ends,
@@ -99,7 +100,7 @@ class SvmlightParser:
         parsed = ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros],
-            values=all_ones(nonzeros, self.dtype) if bounds[3] and self._crossing is None else values[:nonzeros],
+            values=all_ones(nonzeros, self._dtype) if bounds[3] and self._crossing is None else values[:nonzeros],
             labels=labels[:rows].copy(),
             weights=None,
             positions=positions[:rows].copy(),
@@ -108,9 +109,9 @@ class SvmlightParser:
             skipped=skipped,
             error_counts=counted(bad[:skipped], _WHAT),
             n_wrapped=folded,
-            bounds=ValueBounds(*bounds) if self._crossing is None else None,
+            bounds=CsrStats(*bounds) if canonical and self._crossing is None else None,
         )
-        if self.groups and self._ranges:
+        if self._groups and self._ranges:
             parsed.groups = self._by_range(parsed.indices, np.append(np.uint8(0), sequential_groups(len(self._ranges))))
         if self._crossing is not None:
             self._cross(parsed, self._crossing)
@@ -236,7 +237,9 @@ def _read_value(at):
 
 @kernel
 def _parse(data, size, ends, last, exact, indptr, indices, values, labels, positions, bad):
-    """Parse data[:size], which ends in a newline; return (rows, nonzeros, lines, bad lines, folded indices, bounds).
+    """Parse data[:size], which ends in a newline.
+
+    Return (rows, nonzeros, lines, bad lines, folded indices, first fields of `CsrStats`, whether rows are canonical).
 
     `ends` is scratch for the ends of features. Values are written only if not all of them are 1. The bounds may include
     lines that turned out bad; then they are too wide, which does no harm.
@@ -318,10 +321,7 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
             at += load_uint8(at) == _BLANK
         # Phase 4: keep the row, or undo it; continue after the end of the line.
         if wrong:
-            if skipped < bad.shape[0]:
-                bad[skipped, 0] = line
-                bad[skipped, 1] = at - start + 1
-                bad[skipped, 2] = wrong
+            bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong
             skipped += 1
             k = indptr[row]
             folded = folded_before
@@ -335,5 +335,5 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
             at += 1
         at += 1
         line += 1
-    bounds = (longest, largest, highest, ones, ascending and smallest > 0.0)
-    return row, k, line, skipped, folded, bounds
+    bounds = longest, highest, largest, ones
+    return row, k, line, skipped, folded, bounds, ascending and smallest > 0.0

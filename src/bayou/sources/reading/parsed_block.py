@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.canonical import canonicalize
+from bayou.core.canonical import CsrStats, canonicalize
 
 if TYPE_CHECKING:
     from bayou.recipe.feature_names import NewNames
@@ -77,16 +77,6 @@ def counted(bad_lines: np.ndarray, reason: Mapping[int, str]) -> Counter[str]:
     return Counter({reason[code]: count for code, count in zip(codes.tolist(), often.tolist(), strict=True)})
 
 
-class ValueBounds(NamedTuple):
-    """Properties of a block's rows that a parser knows and `Batch` would otherwise have to compute."""
-
-    longest: int
-    largest: float
-    max_index: int
-    ones: bool
-    canonical: bool  # indices ascend in every row, and no value is 0
-
-
 @dataclass
 class ParsedBlock:
     """The rows of one block as CSR arrays, not checked yet (`Batch` does that), with bad lines and new names."""
@@ -104,7 +94,7 @@ class ParsedBlock:
     skipped: int = 0  # number of bad lines, described or not
     error_counts: Counter[str] = field(default_factory=Counter)  # number of bad lines of each kind
     n_wrapped: int = 0  # number of indices too large for the table, wrapped around
-    bounds: ValueBounds | None = None
+    bounds: CsrStats | None = None  # if the rows are canonical and the parser knows these, which need not be exact
     new_names: NewNames | None = None
     with_ids: bool | None = None  # whether a row has a value under the name reserved for ids; None if not checked
     fatal_error: str | None = None  # why the file could not be read to its end
@@ -133,32 +123,19 @@ class ParsedBlock:
     def batch(self) -> Batch:
         """Return the rows as a batch."""
         rows = self.indptr, self.indices, self.values, self.groups
-        known = bounds = self.bounds if self.bounds is not None and self.bounds.canonical else None
-        if known is None and self.indices.dtype == np.uint32:
+        seen = self.bounds
+        if seen is None and self.indices.dtype == np.uint32:
             rows, seen = canonicalize(*rows)
-            bounds = ValueBounds(seen.longest, seen.largest, seen.max_index, seen.ones, canonical=True)
-        if bounds is None or not bounds.largest < np.inf:  # to be wrapped, or rejected
+        if seen is None or not seen.largest < np.inf:  # to be wrapped, or rejected
             arrays = self.indptr, self.indices, self.values, self.labels, self.weights
             batch = Batch.from_arrays(*arrays, tags=self.tags, groups=self.groups)
             self.n_wrapped += batch.n_wrapped
         else:
             # Views: `batch` may be called again, and kernels are compiled for writable arrays.
-            indptr, indices, values = (array.view() for array in rows[:3])
             groups = None if rows[3] is None else rows[3].view()
-            batch = Batch.from_trusted(
-                indptr,
-                indices,
-                values,
-                self.labels,
-                self.weights,
-                tags=self.tags,
-                max_row_length=bounds.longest,
-                max_abs_value=bounds.largest,
-                is_all_ones=bounds.ones,
-                max_index=bounds.max_index,
-                groups=groups,
-            )
-        if known is None:
+            views = rows[0].view(), rows[1].view(), rows[2].view(), groups
+            batch = Batch.from_trusted(views, seen, self.labels, self.weights, self.tags)
+        if self.bounds is None:
             batch.positions = self.positions
         return batch
 

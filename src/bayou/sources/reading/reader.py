@@ -115,10 +115,7 @@ class Reader:
 
 
 class TextParser(Protocol):
-    """Protocol of parsers of text blocks; values have the type `dtype`, and rows have groups if that is set."""
-
-    dtype: np.dtype
-    groups: bool
+    """Protocol of parsers of text blocks."""
 
     def parse(self, block: TextBlock) -> ParsedBlock: ...
 
@@ -126,7 +123,7 @@ class TextParser(Protocol):
 class TextReader(Reader):
     """Reader of blocks of text, which a parser turns into examples."""
 
-    def __init__(self, files: BlockReader, make: Callable[[], TextParser]) -> None:
+    def __init__(self, files: BlockReader, make: Callable[..., TextParser]) -> None:
         self._text, self._make, self._parser = files, make, make()
         self._read_from(files)
 
@@ -148,8 +145,7 @@ class TextReader(Reader):
         return dict(counts)
 
     def read_as(self, dtype: str, groups: bool) -> None:
-        self._parser = self._make()
-        self._parser.dtype, self._parser.groups = np.dtype(dtype), groups
+        self._parser = self._make(dtype=dtype, groups=groups)
 
     def peek(self) -> ReadTask:
         return ReadTask(self._text.first_lines()) if self._begun is None else super().peek()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-
 from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.parsed_block import BadLine
 
@@ -14,14 +12,11 @@ from bayou.sources.reading.parsed_block import BadLine
 ID = "id"
 
 
-def read_lines(block: TextBlock) -> tuple[np.ndarray, list[dict[str, Any]], list[BadLine], int, int]:
-    """Return (line of each object, flat objects, bad lines, number of bad lines, number of lines)."""
+def read_lines(block: TextBlock) -> tuple[list[dict[str, Any]], list[BadLine]]:
+    """Return the flat objects and the bad lines of a block."""
     texts = block.data[: block.size - 1].tobytes().split(b"\n")
     found = [read_object(text, number) for number, text in enumerate(texts)]
-    lines = [number for number, one in enumerate(found) if isinstance(one, dict)]
-    bad = [one for one in found if isinstance(one, BadLine)]
-    objects = [one for one in found if isinstance(one, dict)]
-    return np.array(lines, np.int64), objects, bad, len(bad), len(texts)
+    return [one for one in found if isinstance(one, dict)], [one for one in found if isinstance(one, BadLine)]
 
 
 def read_object(text: bytes, number: int) -> dict[str, Any] | BadLine | None:

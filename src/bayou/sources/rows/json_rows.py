@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bayou.core.canonical import CsrStats
 from bayou.core.errors import BadInput
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
@@ -25,10 +26,10 @@ from bayou.recipe.labels import is_text, key_of
 from bayou.recipe.numbering import is_new, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import TextBlock
-from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock, ValueBounds
+from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock
 from bayou.sources.rows.encoder import RowEncoder
 from bayou.sources.rows.hashes import hashes_of
-from bayou.sources.rows.json_objects import ID, read_lines
+from bayou.sources.rows.json_objects import ID, read_object
 from bayou.sources.rows.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
 from bayou.sources.rows.kernels import tidy
 from bayou.sources.table.typed_values import text_of
@@ -84,9 +85,7 @@ def new_parser(extras: Extras, *, labels: bool, dtype: str, groups: bool = False
     """Return the parser for a recipe; see `formats.registry`."""
     recipe = extras.required_recipe
     several = bool(extras.classes) or recipe.task == "multiclass"
-    parser = JsonRowParser(recipe, extras.names, labels=labels, dtype=dtype, several=several)
-    parser.groups = groups
-    return parser
+    return JsonRowParser(recipe, extras.names, labels=labels, dtype=dtype, several=several, groups=groups)
 
 
 class JsonRowParser:
@@ -106,12 +105,13 @@ class JsonRowParser:
         labels: bool = True,
         dtype: str = "float32",
         several: bool = False,
+        groups: bool = False,
     ) -> None:
         self._bits = recipe.bits
         self._last = recipe.n_features - 1
         self._mask = np.uint32(self._last)
         self._named = group_keys((*recipe.pairs, *recipe.cross), lambda name: hash_bytes(name.encode()))
-        self.dtype, self.groups = np.dtype(dtype), False
+        self._dtype, self._groups = np.dtype(dtype), groups
         self._names = names
         self.label, self.weight = recipe.label or LABEL, recipe.weight or WEIGHT
         self._learns = labels
@@ -122,7 +122,7 @@ class JsonRowParser:
 
     def parse(self, block: TextBlock) -> ParsedBlock:
         known = known_features(self._names, None, exact=False)
-        room = _RowBuffers.of(block.size, self.dtype, len(known) > 0, self.groups)
+        room = _RowBuffers.of(block.size, self._dtype, len(known) > 0, self._groups)
         state = np.zeros(5, np.int64)  # offset, line, rows, features, new names
         room.ends[0] = 0
         plain = is_utf8(block)
@@ -149,12 +149,10 @@ class JsonRowParser:
             lines=lines,
             bad_lines=bad,
             skipped=skipped,
-            bounds=ValueBounds(
-                int(room.bounds[0]), float(room.bounds[1]), self._last, not room.bounds[2], canonical=True
-            ),
+            bounds=CsrStats(int(room.bounds[0]), self._last, float(room.bounds[1]), not room.bounds[2]),
             with_ids=bool(room.bounds[3]),
             new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
-            groups=room.groups[:features] if self.groups else None,
+            groups=room.groups[:features] if self._groups else None,
         )
         if self._learns:
             self._label(data, room, rows, parsed)
@@ -171,14 +169,12 @@ class JsonRowParser:
         """Read the line at which the kernel stopped, up to `stop`; return a BadLine if it is bad, else None."""
         start, line, row, first, _ = state.tolist()
         state[0], state[1] = stop + 1, line + 1
-        _, objects, bad, _, _ = read_lines(block_of(block.data[start:stop].tobytes()))
-        if bad:
-            return bad[0]._replace(line=line)
-        if not objects:
-            return None
-        found: dict[Any, Any] = {name: value for name, value in objects[0].items() if name not in self._apart}
+        whole = read_object(block.data[start:stop].tobytes(), line)
+        if not isinstance(whole, dict):
+            return whole
+        found: dict[Any, Any] = {name: value for name, value in whole.items() if name not in self._apart}
         try:
-            read, _ = RowEncoder(self._bits, dtype=self.dtype, groups=self.groups).encode_row(found)
+            read, _ = RowEncoder(self._bits, dtype=self._dtype, groups=self._groups).encode_row(found)
         except BadInput as error:
             return BadLine(line, 0, str(error).rstrip("."))
         after = first + read.size
@@ -186,10 +182,10 @@ class JsonRowParser:
         if read.groups is not None:
             room.groups[first:after] = read.groups[: read.size]
         room.ends[row + 1], room.lines[row] = after, line
-        with_id = objects[0].get(ID) is not None
+        with_id = whole.get(ID) is not None
         room.bounds[:] = np.maximum(room.bounds, (read.size, read.max_abs_value, not read.is_all_ones, with_id))
         for k, name in enumerate((self.label, self.weight)):
-            kind, value = _kind_of(objects[0].get(name))
+            kind, value = _kind_of(whole.get(name))
             room.kinds[row, k] = kind
             if kind >= TEXT:
                 room.places[row, 2 * k : 2 * k + 2] = _kept(text_of(value), block, extra)

@@ -16,15 +16,9 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import LARGEST_VALUE
 from bayou.recipe.crosses import ANY, MAX_ROW_CROSSES, MOST_PARTS, written_out
 from bayou.recipe.recipe import Recipe
-from bayou.sources.formats.vw.higher_crosses import (
-    LETTERS,
-    MOST_TRIPLED,
-    count_terms,
-    count_triples,
-    put_terms,
-    put_triples,
-)
-from bayou.sources.formats.vw.pairs import MAX_NAMESPACES, TOO_LARGE, TOO_MANY, append_pairs, count_pairs
+from bayou.sources.formats.vw.higher_crosses import LETTERS, MOST_TRIPLED, put_terms, put_triples
+from bayou.sources.formats.vw.pairs import MAX_NAMESPACES, TOO_LARGE, TOO_MANY, append_pairs
+from bayou.sources.reading.buffers import ThreadBuffers
 from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, kind_of
 
 WHAT = {
@@ -41,11 +35,13 @@ class VWCrosser:
         rules: dict[int, list[list[tuple[int, bool]]]] = {2: [], 3: []}
         for names in recipe.cross:
             rules[len(names)].append([(0, True) if name == ANY else (key_of(name), False) for name in names])
-        self._pairs = np.array(rules[2], np.uint64).reshape(-1, 4)
+        self._pairs = np.array(rules[2], np.uint64).reshape(-1, 2, 2)
         self._triples = np.array(rules[3], np.uint64).reshape(-1, 3, 2)
         self._interactions = recipe.interactions
         self._terms: dict[bytes, np.ndarray] = {}  # by the set of first letters
         self._mask = mask
+        self._scratch = ThreadBuffers()
+        self._room = 2  # features with crosses that there is room for, as a multiple of a block's own
 
     def add(self, parsed: ParsedBlock, keys: np.ndarray, letters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Append its crosses to each row of features, which are given by their hashes (uint32) or ids (uint64).
@@ -61,23 +57,24 @@ class VWCrosser:
             origins: int32, the features that each feature is made of, padded with -1; and a mask of the rows left.
         """
         indptr, hashes, values = rows = parsed.indptr, parsed.indices, parsed.values
-        terms = self._terms_of(letters)
-        rules = self._pairs, self._triples, terms
-        n = len(indptr) - 1
-        counts, wrong = np.empty(n, np.int64), np.empty(n, np.int64)
-        longest = int(np.diff(indptr).max(initial=0))
-        _count(indptr, keys, letters, *rules, longest, counts)
-        room = len(hashes) + int(counts[counts > 0].sum())
-        parts = max(3 if len(self._triples) else 2, terms.shape[1])
-        new = np.empty(room, hashes.dtype), np.empty(room, values.dtype), np.empty((room, parts), np.int32)
-        new_indptr = np.empty(n + 1, np.int64)
-        fine, size = _fill(rows, keys, letters, *rules, self._mask, longest, counts, new_indptr, new, wrong)
-        parsed.indptr, parsed.indices, parsed.values = new_indptr[: fine + 1], new[0][:size], new[1][:size]
-        origins = new[2][:size]
+        rules = self._pairs, self._triples, self._terms_of(letters)
+        longest, parts = int(np.diff(indptr).max(initial=0)), max(3 if len(self._triples) else 2, rules[2].shape[1])
+        new_indptr, wrong = np.empty_like(indptr), np.empty(len(indptr) - 1, np.int64)
+        size = -1
+        while size < 0:
+            room, take = self._room * len(hashes) + MAX_ROW_CROSSES, self._scratch.take
+            indices, values = take("indices", room, hashes.dtype), take("values", room, values.dtype)
+            origins = take("origins", (room, parts), np.int32)
+            new = indices, values, origins
+            fine, size = _fill(rows, keys, letters, rules, self._mask, longest, new_indptr, new, wrong)
+            self._room *= 1 if size >= 0 else 2
+        origins = origins[:size]
+        parsed.indptr = new_indptr[: fine + 1]
+        parsed.indices, parsed.values = indices[:size].copy(), values[:size].copy()
         if parsed.groups is not None:
             parsed.groups = np.where(origins[:, 1] < 0, parsed.groups[origins[:, 0]], np.uint8(0))
         kept = wrong == 0
-        if fine < n:
+        if fine < len(wrong):
             more = [BadLine(int(parsed.positions[row]), 0, WHAT[wrong[row]]) for row in np.flatnonzero(wrong)]
             parsed.note(more, Counter(kind_of(line.reason) for line in more))
             parsed.keep_rows(kept)
@@ -97,24 +94,9 @@ class VWCrosser:
 
 
 @kernel
-def _count(indptr, keys, letters, pairs, triples, terms, longest, counts):
-    """Write an upper bound on the number of crosses of each row to `counts`; -1 if that is too many."""
-    runs = empty((MAX_NAMESPACES, 2), np.int64)
-    order = empty(longest, np.int64)
-    room = empty(MOST_TRIPLED, np.uint64), empty(longest, np.int64), empty(LETTERS + 1, np.int64), order
-    term = empty(MOST_PARTS, np.int64)
-    for row in range(counts.size):
-        total = count_pairs(indptr, keys, pairs, row, runs) if pairs.shape[0] else 0
-        if triples.shape[0]:
-            total += count_triples(indptr, keys, triples, row, room, term)
-        if terms.shape[0]:
-            total += count_terms(indptr, letters, terms, row, room)
-        counts[row] = total if total <= MAX_ROW_CROSSES else -1
-
-
-@kernel
-def _fill(rows, keys, letters, pairs, triples, terms, mask, longest, counts, new_indptr, new, wrong):
-    """Write the rows with their crosses, and return the numbers of rows and nonzeros."""
+def _fill(rows, keys, letters, rules, mask, longest, new_indptr, new, wrong):
+    """Write the rows with their crosses, and return the numbers of rows and nonzeros; the latter is -1 without room."""
+    pairs, triples, terms = rules
     runs, ways = empty((MAX_NAMESPACES, 2), np.int64), empty(MAX_NAMESPACES, np.int64)
     order = empty(longest, np.int64)
     room = empty(MOST_TRIPLED, np.uint64), empty(longest, np.int64), empty(LETTERS + 1, np.int64), order
@@ -124,24 +106,25 @@ def _fill(rows, keys, letters, pairs, triples, terms, mask, longest, counts, new
     indices, new_values, origins = new
     new_indptr[0] = 0
     n = fine = 0
-    for row in range(counts.size):
-        wrong[row] = TOO_MANY if counts[row] < 0 else 0
-        if counts[row] < 0:
-            continue
-        for k in range(indptr[row], indptr[row + 1]):
+    for row in range(wrong.size):
+        start, stop = indptr[row], indptr[row + 1]
+        if n + stop - start + MAX_ROW_CROSSES > indices.size:
+            return fine, -1
+        for k in range(start, stop):
             indices[n] = np.uint64(hashes[k]) & mask
             new_values[n] = values[k]
             origins[n] = -1
             origins[n, 0] = k
             n += 1
-        if counts[row] and pairs.shape[0]:
-            n, bad = append_pairs(rows, keys, pairs, mask, row, runs, ways, n, new)
+        tried = bad = 0
+        wrong[row] = 0
+        if pairs.shape[0]:
+            n, tried, wrong[row] = append_pairs(rows, keys, pairs, mask, row, runs, ways, n, new)
+        if triples.shape[0] and tried <= MAX_ROW_CROSSES:
+            n, tried, bad = put_triples(rows, keys, triples, mask, row, room, term, n, tried, new, made)
             wrong[row] = max(wrong[row], bad)
-        if counts[row] and triples.shape[0]:
-            n, bad = put_triples(rows, keys, triples, mask, row, room, term, n, new, made)
-            wrong[row] = max(wrong[row], bad)
-        if counts[row] and terms.shape[0]:
-            n, bad = put_terms(rows, letters, terms, mask, row, room, n, new, made)
+        if terms.shape[0] and tried <= MAX_ROW_CROSSES:
+            n, tried, bad = put_terms(rows, letters, terms, mask, row, room, n, tried, new, made)
             wrong[row] = max(wrong[row], bad)
         if wrong[row]:
             n = new_indptr[fine]

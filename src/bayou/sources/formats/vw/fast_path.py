@@ -8,22 +8,24 @@ import numpy as np
 
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import put_half, put_value, put_word
-from bayou.kernels.parse_text import LARGEST_VALUE, load_uint8, load_uint32, load_uint64, short_decimal, short_number
+from bayou.kernels.parse_text import (
+    LARGEST_VALUE,
+    line_ends,
+    load_uint8,
+    load_uint32,
+    load_uint64,
+    short_decimal,
+    short_number,
+)
 from bayou.kernels.text_indicators import read_indicators
 from bayou.kernels.text_lanes import NAMES, are_names, fill_halves, fill_words
-from bayou.kernels.text_stops import BLANK, COLON, NEWLINE
+from bayou.kernels.text_stops import BLANK, COLON
 from bayou.sources.formats.vw.names import OWN_NAME
 
 # A value of 1 and the blank after it, which most features have.
 _INDICATOR = np.uint64(int.from_bytes(b":1 ", "little"))
 _ONE_BYTE, _THREE_BYTES = np.uint64(0xFF), np.uint64(0xFFFFFF)
-_RETURN, _MINUS = 13, 45
-
-
-@kernel
-def line_ends(at):
-    byte = load_uint8(at)
-    return byte == NEWLINE or (byte == _RETURN and load_uint8(at + 1) == NEWLINE)
+_MINUS = 45
 
 
 @kernel(forceinline=True)
@@ -102,12 +104,6 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
 
 
 @kernel(forceinline=True)
-def _byte_of(base, stops, s):
-    """Return the byte at a stop."""
-    return load_uint8(base + np.int64(load_uint32(stops + 4 * np.int64(s))))
-
-
-@kernel(forceinline=True)
 def _fill(values, wide, start, count, value):
     """Set the values of `count` features to `value`, and return its size as stored."""
     size = abs(put_value(values + (8 if wide else 4) * start, wide, value))
@@ -148,7 +144,7 @@ def read_names(base, stops, s, end, homes, wide, k, scale, exact, seed, space):
     done = min(done, end - first)
     s, k = np.uint64(first + done), np.uint64(start + done)
     _fill(values, wide, start, done, scale)
-    if _byte_of(base, stops, s) == BLANK:
+    if load_uint8(base + np.int64(load_uint32(stops + 4 * (first + done)))) == BLANK:
         s, k, ones, _, _, _ = _read_plain(base, stops, s, homes, wide, k, scale, -1, -1)
     for i in range(start, np.int64(k), NAMES):
         fill_halves(spaces + 4 * i, np.uint64(space))

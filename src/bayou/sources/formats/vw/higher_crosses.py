@@ -14,7 +14,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import LARGEST_VALUE, address_of, load_uint8
 from bayou.recipe.crosses import MAX_ROW_CROSSES
 from bayou.recipe.hashing import cross_keys
-from bayou.sources.formats.vw.pairs import TOO_LARGE
+from bayou.sources.formats.vw.pairs import TOO_LARGE, TOO_MANY, takes_part
 
 # Maximum number of namespaces of a line that take part in crosses of three.
 MOST_TRIPLED = 1 << 7
@@ -22,14 +22,6 @@ LETTERS = 256
 _BLANK = 32
 # The possible orders of three namespaces.
 _ORDERS = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])
-
-
-@kernel
-def first_letters(data, spaces, letters):
-    """Write the first byte of each feature's namespace to `letters`, a blank if it has no name."""
-    base = address_of(data)
-    for k in range(letters.size):
-        letters[k] = max(load_uint8(base + spaces[k]), _BLANK)
 
 
 @kernel
@@ -49,19 +41,13 @@ def drop_letters(data, spaces, dropped, indptr, features):
 
 
 @kernel
-def _fits(rules, r, part, key):
-    return rules[r, part, 1] or rules[r, part, 0] == key
-
-
-@kernel
-def _order_of(rules, x, y, z):
+def _order_of(rules, keys):
     """Return the index in _ORDERS of how the first matching rule crosses three namespaces; -1 if none matches."""
     for r in range(rules.shape[0]):
         for order in range(6):
             fits = True
             for part in range(3):
-                which = _ORDERS[order, part]
-                fits &= bool(_fits(rules, r, part, x if which == 0 else y if which == 1 else z))
+                fits &= rules[r, part, 1] or rules[r, part, 0] == keys[_ORDERS[order, part]]
             if fits:
                 return order
     return -1
@@ -78,13 +64,10 @@ def _find_spaces(keys, rules, start, stop, found):
         key = keys[k]
         if k > start and key == keys[k - 1]:
             continue
-        part = False
-        for r in range(rules.shape[0]):
-            part |= bool(_fits(rules, r, 0, key) or _fits(rules, r, 1, key) or _fits(rules, r, 2, key))
         at = 0
         while at < count and found[at] < key:
             at += 1
-        if not part or (at < count and found[at] == key):
+        if (at < count and found[at] == key) or not takes_part(rules, key):
             continue
         if count == found.size:
             return count + 1
@@ -141,37 +124,25 @@ def arrange_letters(indptr, letters, row, room):
 
 
 @kernel
-def _count_term(term, starts):
-    """Return the number of choices that a term has; more than MAX_ROW_CROSSES if too many."""
-    total = 1
-    part = 0
-    while part < term.size and term[part] >= 0 and total > 0:
-        n = starts[term[part] + 1] - starts[term[part]]
-        chosen = 1
-        twice = 0
-        while part < term.size and (twice == 0 or term[part] == term[part - 1]):
-            chosen = chosen * (n + twice) // (twice + 1)
-            if chosen > MAX_ROW_CROSSES:
-                return MAX_ROW_CROSSES + 1
-            twice += 1
-            part += 1
-        total *= chosen
-        if total > MAX_ROW_CROSSES:
-            return MAX_ROW_CROSSES + 1
-    return total
+def _put_term(rows, mask, term, starts, order, n, tried, new, made):
+    """Write the crosses of a term from position n on, and return (next position, number of crosses tried, error code).
 
-
-@kernel
-def _put_term(rows, mask, term, starts, order, n, new, made):
-    """Write the crosses of a term from position n on, and return (next position, error code)."""
+    It writes none if there would be more than MAX_ROW_CROSSES, including those `tried` before.
+    """
     _, hashes, values = rows
     indices, new_values, origins = new
     at, keys, sizes = made
-    parts = 0
-    while parts < term.size and term[parts] >= 0:
-        if starts[term[parts]] == starts[term[parts] + 1]:
-            return n, 0
+    # Phase 1: the number of choices; of a group that occurs again, those that do not precede the earlier choice.
+    parts = again = 0
+    choices = 1
+    while parts < term.size and term[parts] >= 0 and 0 < choices <= MAX_ROW_CROSSES:
+        again = again + 1 if parts > 0 and term[parts] == term[parts - 1] else 0
+        choices = choices * (starts[term[parts] + 1] - starts[term[parts]] + again) // (again + 1)
         parts += 1
+    tried += choices
+    if choices == 0 or tried > MAX_ROW_CROSSES:
+        return n, tried, TOO_MANY if choices else 0
+    # Phase 2: the choices, depth first.
     wrong = depth = 0
     at[0] = starts[term[0]]
     while depth >= 0:
@@ -197,66 +168,38 @@ def _put_term(rows, mask, term, starts, order, n, new, made):
             origins[n, part] = order[at[part]]
         n += new_values[n] != 0
         at[depth] += 1
-    return n, wrong
+    return n, tried, wrong
 
 
 @kernel
-def count_triples(indptr, keys, rules, row, room, term):
-    """Return the number of crosses of three namespaces in a row; more than MAX_ROW_CROSSES if too many."""
-    count = arrange_spaces(indptr, keys, rules, row, room)
-    if count > MOST_TRIPLED:
-        return MAX_ROW_CROSSES + 1
-    found, _, starts, _ = room
-    total = 0
-    for x in range(count):
-        for y in range(x + 1, count):
-            for z in range(y + 1, count):
-                if _order_of(rules, found[x], found[y], found[z]) >= 0:
-                    term[0], term[1], term[2] = x, y, z
-                    total += _count_term(term[:3], starts)
-        if total > MAX_ROW_CROSSES:
-            break
-    return total
-
-
-@kernel
-def put_triples(rows, keys, rules, mask, row, room, term, n, new, made):
-    """Write a row's crosses of three namespaces from position n on, and return (next position, error code)."""
+def put_triples(rows, keys, rules, mask, row, room, term, n, tried, new, made):
+    """Do the same as `_put_term` for a row's crosses of three namespaces."""
     count = arrange_spaces(rows[0], keys, rules, row, room)
+    if count > MOST_TRIPLED:
+        return n, MAX_ROW_CROSSES + 1, TOO_MANY
     found, _, starts, order = room
     wrong = 0
     for x in range(count):
         for y in range(x + 1, count):
             for z in range(y + 1, count):
-                which = _order_of(rules, found[x], found[y], found[z])
+                which = _order_of(rules, (found[x], found[y], found[z]))
                 if which < 0:
                     continue
                 for part in range(3):
-                    place = _ORDERS[which, part]
-                    term[part] = x if place == 0 else y if place == 1 else z
-                n, bad = _put_term(rows, mask, term[:3], starts, order, n, new, made)
+                    term[part] = (x, y, z)[_ORDERS[which, part]]
+                n, tried, bad = _put_term(rows, mask, term[:3], starts, order, n, tried, new, made)
                 wrong = max(wrong, bad)
-    return n, wrong
-
-
-@kernel
-def count_terms(indptr, letters, terms, row, room):
-    """Return the number of crosses that terms of first letters give a row; more than MAX_ROW_CROSSES if too many."""
-    arrange_letters(indptr, letters, row, room)
-    total = 0
-    for t in range(terms.shape[0]):
-        total += _count_term(terms[t], room[2])
-        if total > MAX_ROW_CROSSES:
+        if tried > MAX_ROW_CROSSES:
             break
-    return total
+    return n, tried, wrong
 
 
 @kernel
-def put_terms(rows, letters, terms, mask, row, room, n, new, made):
-    """Write a row's crosses of terms of first letters from position n on, and return (next position, error code)."""
+def put_terms(rows, letters, terms, mask, row, room, n, tried, new, made):
+    """Do the same as `_put_term` for a row's crosses of terms of first letters."""
     arrange_letters(rows[0], letters, row, room)
     wrong = 0
     for t in range(terms.shape[0]):
-        n, bad = _put_term(rows, mask, terms[t], room[2], room[3], n, new, made)
+        n, tried, bad = _put_term(rows, mask, terms[t], room[2], room[3], n, tried, new, made)
         wrong = max(wrong, bad)
-    return n, wrong
+    return n, tried, wrong

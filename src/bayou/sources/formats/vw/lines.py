@@ -7,9 +7,18 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
-from bayou.kernels.parse_text import LARGEST_VALUE, LARGEST_WEIGHT, address_of, load_uint8, load_uint32, parse_number
+from bayou.kernels.parse_text import (
+    LARGEST_VALUE,
+    LARGEST_WEIGHT,
+    address_of,
+    line_ends,
+    load_uint8,
+    load_uint32,
+    long_number,
+    parse_number,
+)
 from bayou.kernels.text_stops import BAR, BLANK, COLON, NEWLINE, ONE, find_stops
-from bayou.sources.formats.vw.fast_path import line_ends, read_names, read_numbers, read_own_numbers
+from bayou.sources.formats.vw.fast_path import read_names, read_numbers, read_own_numbers
 from bayou.sources.formats.vw.names import EXACT, hash_name
 
 # Error codes of the kernel, with their messages.
@@ -55,12 +64,6 @@ def _like_number(at):
 
 
 @kernel
-def _read_number(at):
-    """Call `number`, without inlining it: for code that is not critical to performance."""
-    return parse_number(at)
-
-
-@kernel
 def _parse_line_head(at):
     """Parse the text before the first '|' of a line: return (label, weight, tag start, tag stop, error code, address).
 
@@ -80,7 +83,7 @@ def _parse_line_head(at):
             return label, weight, at, at, wrong, stop
         if behind == stop or (quoted and load_uint8(behind) == BAR):
             return label, weight, at + quoted, stop, 0, behind
-        value, end = _read_number(at)
+        value, end = long_number(at)
         if words == 2:
             return label, weight, at, at, _BASE, at
         if end != stop:
@@ -155,7 +158,7 @@ def _parse_namespace(base, stops, s, at, way):
     if byte != COLON:
         return space, seed, 1.0, s, at, byte, 0
     text = at + 1
-    scale, end = _read_number(base + text)
+    scale, end = long_number(base + text)
     s, at, byte = _next_stop(base, stops, s)
     if end == base + text:
         return space, seed, scale, s, text, byte, _NO_SCALE
@@ -170,14 +173,14 @@ def _parse_namespace(base, stops, s, at, way):
 def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     """Parse data[:size], which ends in a newline.
 
-    Return (rows, nonzeros, names, lines, bad lines, rows with a weight, bounds).
+    Return (rows, nonzeros, names, lines, bad lines, rows with a weight, bounds, whether they hold).
 
     For a feature, indices[k] becomes the seed of its name's hash, places[k] the offsets of the name (start, and stop in
     the upper half), spaces[k] the offset of the namespace's name. But if the name is a plain number up to `last` (-1:
     none is), places[k] becomes OWN_NAME and indices[k] the index; the number of names is that of all other features.
 
-    The bounds are those of `ValueBounds`, and hold if the last of them is true: if all features are named by plain
-    numbers, which ascend. They may include lines that turned out bad; then they are too wide, which does no harm.
+    The bounds are the first fields of `CsrStats`, and hold if all features are named by plain numbers, which ascend.
+    They may include lines that turned out bad; then they are too wide, which does no harm.
 
     `stops` and `ends` are scratch for the offsets where names can stop, which are computed once a line needs them.
 
@@ -289,8 +292,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                 wrong = _CONTROL
         # Phase 4: keep the row, or undo it; continue after the end of the line.
         if wrong:
-            if skipped < bad.shape[0]:
-                bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong
+            bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong
             skipped += 1
             k = np.uint64(indptr[row])
             while load_uint8(base + stops[s]) != NEWLINE:
@@ -309,5 +311,5 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
             indptr[row] = k
         at += 1 + (load_uint8(base + at) == _RETURN)
         line += 1
-    bounds = longest, largest, highest, ones, ascending and own == k
-    return row, k, k - own, line, skipped, weighted, bounds
+    bounds = longest, highest, largest, ones
+    return row, k, k - own, line, skipped, weighted, bounds, ascending and own == k

@@ -97,7 +97,7 @@ def hash_names(data, indices, places, way, mask, alone):
 def hash_spaces(data, spaces, way, keys):
     """Write the hash of each feature's namespace to `keys`."""
     base = address_of(data)
-    for k in range(spaces.size):
+    for k in range(keys.size):
         if k and spaces[k] == spaces[k - 1]:
             keys[k] = keys[k - 1]
         else:

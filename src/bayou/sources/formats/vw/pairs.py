@@ -14,14 +14,14 @@ from bayou.recipe.hashing import cross_keys
 # Maximum number of namespaces of a line that take part in pairs.
 MAX_NAMESPACES = 1 << 10
 # The reasons why a row is bad.
-TOO_MANY, TOO_LARGE = 1, 2
+TOO_LARGE, TOO_MANY = 1, 2
 
 
 @kernel
 def _rule(rules, x, y):
     """Return whether features of two namespaces are crossed: 0 for no, 1 for yes, 2 for yes, in reverse order."""
     for r in range(rules.shape[0]):
-        a, any_a, b, any_b = rules[r, 0], rules[r, 1], rules[r, 2], rules[r, 3]
+        a, any_a, b, any_b = rules[r, 0, 0], rules[r, 0, 1], rules[r, 1, 0], rules[r, 1, 1]
         if x == y:
             if a == x and b == x and not any_a and not any_b:
                 return 1
@@ -35,11 +35,13 @@ def _rule(rules, x, y):
 
 
 @kernel
-def _takes_part(rules, x):
-    parts = 0
+def takes_part(rules, key):
+    """Return whether any rule crosses features of a namespace."""
     for r in range(rules.shape[0]):
-        parts += rules[r, 1] or rules[r, 3] or rules[r, 0] == x or rules[r, 2] == x
-    return parts > 0
+        for part in range(rules.shape[1]):
+            if rules[r, part, 1] or rules[r, part, 0] == key:
+                return True
+    return False
 
 
 @kernel
@@ -54,7 +56,7 @@ def _find_runs(keys, rules, start, stop, runs):
         first = k
         while k < stop and keys[k] == keys[first]:
             k += 1
-        if _takes_part(rules, keys[first]):
+        if takes_part(rules, keys[first]):
             if count == runs.shape[0]:
                 return count + 1
             runs[count, 0], runs[count, 1] = first, k
@@ -63,29 +65,17 @@ def _find_runs(keys, rules, start, stop, runs):
 
 
 @kernel
-def count_pairs(indptr, keys, rules, row, runs):
-    """Return an upper bound on the number of pairs of a row; more than MAX_ROW_CROSSES if that is too many."""
-    count = _find_runs(keys, rules, indptr[row], indptr[row + 1], runs)
-    if count > MAX_NAMESPACES:
-        return MAX_ROW_CROSSES + 1
-    total = 0
-    for s in range(count):
-        length = runs[s, 1] - runs[s, 0]
-        if _rule(rules, keys[runs[s, 0]], keys[runs[s, 0]]):
-            total += length * (length - 1) // 2
-        for t in range(s + 1, count):
-            if _rule(rules, keys[runs[s, 0]], keys[runs[t, 0]]):
-                total += length * (runs[t, 1] - runs[t, 0])
-    return total
-
-
-@kernel
 def append_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
-    """Write a row's pairs from position n on, and return (next position, error code)."""
+    """Write a row's pairs from position n on, and return (next position, number of pairs tried, error code).
+
+    It ends after more than MAX_ROW_CROSSES.
+    """
     indptr, hashes, values = rows
     indices, new_values, origins = new
-    wrong = 0
+    wrong = tried = 0
     count = _find_runs(keys, rules, indptr[row], indptr[row + 1], runs)
+    if count > MAX_NAMESPACES:
+        return n, MAX_ROW_CROSSES + 1, TOO_MANY
     for s in range(count):
         for t in range(s, count):
             ways[t] = _rule(rules, keys[runs[s, 0]], keys[runs[t, 0]])
@@ -94,7 +84,11 @@ def append_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
                 if ways[t] == 0:
                     continue
                 same = keys[i] == keys[runs[t, 0]]
-                for j in range(max(i + 1, runs[t, 0]), runs[t, 1]):
+                first = max(i + 1, runs[t, 0])
+                tried += runs[t, 1] - first
+                if tried > MAX_ROW_CROSSES:
+                    return n, tried, TOO_MANY
+                for j in range(first, runs[t, 1]):
                     if same and hashes[i] == hashes[j]:
                         continue
                     a, b = i, j
@@ -108,4 +102,4 @@ def append_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
                     origins[n] = -1
                     origins[n, 0], origins[n, 1] = a, b
                     n += new_values[n] != 0
-    return n, wrong
+    return n, tried, wrong

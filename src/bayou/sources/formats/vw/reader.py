@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayou.core.canonical import CsrStats
 from bayou.kernels.text_lanes import NAMES
 from bayou.kernels.text_stops import WIDE
 from bayou.recipe.feature_names import FeatureNames, NewNames
@@ -72,7 +73,7 @@ from bayou.recipe.hashing import hash_bytes, id_bytes
 from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.crosses import VWCrosser
-from bayou.sources.formats.vw.higher_crosses import LETTERS, drop_letters, first_letters
+from bayou.sources.formats.vw.higher_crosses import LETTERS, drop_letters
 from bayou.sources.formats.vw.lines import WHAT, read_lines
 from bayou.sources.formats.vw.names import (
     ALL_32,
@@ -88,7 +89,7 @@ from bayou.sources.formats.vw.names import (
 )
 from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.buffers import ThreadBuffers
-from bayou.sources.reading.parsed_block import ParsedBlock, ValueBounds, all_ones, counted, described
+from bayou.sources.reading.parsed_block import ParsedBlock, all_ones, counted, described
 
 if TYPE_CHECKING:
     from bayou.core.extras import Extras
@@ -99,9 +100,7 @@ _RECENT = 1 << 14
 
 def new_parser(extras: Extras, *, dtype: str, tags: bool = False, groups: bool = False, **_: Any) -> VWParser:
     """Return the parser for a recipe; see `formats.registry`."""
-    parser = VWParser(extras.required_recipe, extras.names, extras.numbering, dtype=dtype, tags=tags)
-    parser.groups = groups
-    return parser
+    return VWParser(extras.required_recipe, extras.names, extras.numbering, dtype, tags, groups)
 
 
 class VWParser:
@@ -117,17 +116,21 @@ class VWParser:
         numbering: Numbering | None = None,
         dtype: str = "float32",
         tags: bool = False,
+        groups: bool = False,
     ) -> None:
         self._way = EXACT if recipe.exact else ALL_HASHED if recipe.hash_all else NUMBERS
         self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
         self._crossing = VWCrosser(recipe, self._hash_space, self._mask)
-        self._crossed = recipe.crossed
+        self._crossed, self._has_cross, self._has_letters = (
+            recipe.crossed,
+            bool(recipe.cross),
+            bool(recipe.interactions),
+        )
         self._named = group_keys((*recipe.pairs, *recipe.cross), self._hash_space)
         self._dropped = np.zeros(LETTERS, np.bool_)
         self._dropped[[ord(letter) for letter in recipe.ignore]] = True
         self._names, self._numbering = names, numbering
-        self.dtype, self.groups = np.dtype(dtype), False
-        self._tags = tags
+        self._dtype, self._tags, self._groups = np.dtype(dtype), tags, groups
         self._scratch = ThreadBuffers()
 
     def _hash_space(self, name: str) -> int:
@@ -146,14 +149,14 @@ class VWParser:
         # NAMES features are written at a time, needed or not.
         room = block.size // 2 + 2 + NAMES
         indices = take("indices", room, np.uint64 if self._way == EXACT else np.uint32)
-        values, places = take("values", room, self.dtype), take("places", room, np.int64)
+        values, places = take("values", room, self._dtype), take("places", room, np.int64)
         spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
         positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
         weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
         bad = np.empty((room, 3), np.int64)  # pages are allocated only as bad lines are written
         crossed, dropping = self._crossed, bool(self._dropped.any())
         last = -1 if crossed or dropping or self._way != NUMBERS else np.int64(self._mask)
-        rows, nonzeros, named, lines, skipped, weighted, bounds = read_lines(
+        rows, nonzeros, named, lines, skipped, weighted, bounds, canonical = read_lines(
             block.data,
             block.size,
             stops,
@@ -164,13 +167,12 @@ class VWParser:
             (indices, values, places, spaces),
             bad,
         )
-        bounds = ValueBounds(*bounds)
         if dropping:
             nonzeros = drop_letters(block.data, spaces, self._dropped, indptr[: rows + 1], (indices, values, places))
         parsed = ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros].copy(),
-            values=all_ones(nonzeros, self.dtype) if bounds.ones and not crossed else values[:nonzeros].copy(),
+            values=all_ones(nonzeros, self._dtype) if bounds[3] and not crossed else values[:nonzeros].copy(),
             labels=labels[:rows].copy(),
             weights=weights[:rows].copy() if weighted else None,
             positions=positions[:rows].copy(),
@@ -178,11 +180,11 @@ class VWParser:
             bad_lines=described(bad[:skipped], WHAT),
             skipped=skipped,
             error_counts=counted(bad[:skipped], WHAT),
-            bounds=bounds if bounds.canonical else None,
+            bounds=CsrStats(*bounds) if canonical else None,
         )
         tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
         known = known_features(self._names, self._numbering, self._way == EXACT)
-        if self.groups:
+        if self._groups:
             parsed.groups = np.empty(nonzeros, np.uint8)
             groups_of_spaces(block.data, parsed.indices, *names, self._way, self._named, parsed.groups)
         if not crossed:
@@ -210,8 +212,9 @@ class VWParser:
         self, block: TextBlock, parsed: ParsedBlock, spaces: np.ndarray, tags: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Append the crosses of each row; return the features that each is made of, and the tags of the rows left."""
-        keys, letters = np.empty(len(spaces), np.uint64), np.empty(len(spaces), np.uint8)
+        keys = np.empty(len(spaces) if self._has_cross else 0, np.uint64)
         hash_spaces(block.data, spaces, self._way, keys)
-        first_letters(block.data, spaces, letters)
+        # The first byte of a namespace without a name is a blank or a bar
+        letters = np.maximum(block.data.take(spaces if self._has_letters else spaces[:0]), ord(" "))
         origins, kept = self._crossing.add(parsed, keys, letters)
         return origins, tags[kept]
