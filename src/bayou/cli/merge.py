@@ -53,7 +53,7 @@ def merge(
         if os.path.exists(path) and any(os.path.exists(other) and path.samefile(other) for other in models[:k]):
             raise BadUsage(f"{path} is named twice; what it knows would count twice. Name each model once.")
 
-    from bayou.kernels.skip_blas import without_blas
+    from bayou.kernels.numba_private import without_blas
 
     with without_blas():
         from bayou.runs.merge import merge as merge_models

@@ -59,10 +59,6 @@ class KernelCache(StoredCode):
         self._name = qualified.replace("<", "").replace(">", "").removeprefix("bayou.")
         self._line, self._file = function.__code__.co_firstlineno, function.__code__.co_filename
 
-    @property
-    def cache_path(self) -> str:
-        return str(next(iter(places()), ""))
-
     def find(self, sig: Any, processor: Any) -> bytes | None:
         name = self._file_name(sig, processor)
         found = _read(name)

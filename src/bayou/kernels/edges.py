@@ -8,37 +8,29 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from bayou.kernels.instructions import instruction
+from bayou.kernels.vector import LANES, Vec, splat
+
+_NUMBERS = Vec(types.float64)
 
 
-@intrinsic
-def at_most(typingctx, address, x):
+@instruction(lambda address, x: types.int64(types.int64, types.float64))
+def at_most(context, builder, sig, args):
     """Return how many of the eight numbers at an address are at most x."""
-
-    def codegen(context, builder, signature, args):
-        vector = ir.VectorType(ir.DoubleType(), 8)
-        numbers = builder.load(builder.inttoptr(args[0], vector.as_pointer()))
-        numbers.align = 8
-        found = builder.fcmp_ordered("<=", numbers, _splat(builder, vector, args[1]))
-        return builder.zext(builder.ctpop(builder.bitcast(found, ir.IntType(8))), ir.IntType(64))
-
-    return types.int64(types.int64, types.float64), codegen
+    x = splat(context, builder, args[1], sig.args[1], _NUMBERS)
+    numbers = builder.load(builder.inttoptr(args[0], x.type.as_pointer()))
+    numbers.align = 8
+    return _count(builder, builder.fcmp_ordered("<=", numbers, x))
 
 
-@intrinsic
-def is_nan(typingctx, x):
+@instruction(lambda x: types.int64(types.float64))
+def is_nan(context, builder, sig, args):
     """Return 1 if x is NaN, else 0."""
-
-    def codegen(context, builder, signature, args):
-        vector = ir.VectorType(ir.DoubleType(), 8)
-        every = _splat(builder, vector, args[0])
-        found = builder.ctpop(builder.bitcast(builder.fcmp_unordered("uno", every, every), ir.IntType(8)))
-        return builder.zext(builder.lshr(found, ir.Constant(ir.IntType(8), 3)), ir.IntType(64))
-
-    return types.int64(types.float64), codegen
+    x = splat(context, builder, args[0], sig.args[0], _NUMBERS)
+    return builder.lshr(_count(builder, builder.fcmp_unordered("uno", x, x)), ir.Constant(ir.IntType(64), 3))
 
 
-def _splat(builder, vector, x):
-    nothing = ir.Constant(vector, ir.Undefined)
-    first = builder.insert_element(nothing, x, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
+def _count(builder, lanes):
+    """Return in how many lanes a comparison holds."""
+    return builder.zext(builder.ctpop(builder.bitcast(lanes, ir.IntType(LANES))), ir.IntType(64))

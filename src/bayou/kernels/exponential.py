@@ -7,26 +7,23 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.instructions import instruction
 from bayou.kernels.numba_private import cgutils
 from bayou.kernels.vector import FUSE, LANES, Vec, broadcast, magnitude, nearest, splat
 
 LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)
 
 
-@intrinsic
-def _times_power_of_two(typingctx, vec, exponent):
+@instruction(lambda vec, exponent: vec(vec, exponent))
+def _times_power_of_two(context, builder, sig, args):
     """Return vec * 2^exponent for integer exponents that keep the result normal, by adding to the exponent bits."""
-
-    def codegen(context, builder, sig, args):
-        bits, mantissa = (32, 23) if sig.args[0].scalar == types.float32 else (64, 52)
-        whole = ir.VectorType(ir.IntType(bits), LANES)
-        shift = builder.shl(builder.fptosi(args[1], whole), ir.Constant(whole, [mantissa] * LANES))
-        return builder.bitcast(builder.add(builder.bitcast(args[0], whole), shift), args[0].type)
-
-    return vec(vec, exponent), codegen
+    bits, mantissa = (32, 23) if sig.args[0].scalar == types.float32 else (64, 52)
+    whole = ir.VectorType(ir.IntType(bits), LANES)
+    shift = builder.shl(builder.fptosi(args[1], whole), ir.Constant(whole, [mantissa] * LANES))
+    return builder.bitcast(builder.add(builder.bitcast(args[0], whole), shift), args[0].type)
 
 
 def _series(function, degree, low, high):
@@ -35,22 +32,18 @@ def _series(function, degree, low, high):
     return tuple(float(c) for c in fit.convert(kind=np.polynomial.Polynomial).coef)
 
 
-@intrinsic
-def polynomial(typingctx, x, coefficients):
+@instruction(lambda x, coefficients: x(x, coefficients))
+def polynomial(context, builder, sig, args):
     """Return c[0] + c[1] x + c[2] x^2 + ... of a vector, by a tree (Estrin) instead of Horner's chain."""
-
-    def codegen(context, builder, sig, args):
-        numbers = cgutils.unpack_tuple(builder, args[1])
-        terms = [splat(context, builder, n, kind, x) for n, kind in zip(numbers, coefficients, strict=True)]
-        power = args[0]
-        while len(terms) > 1:
-            odd = [builder.fmul(term, power, flags=FUSE) for term in terms[1::2]]
-            alone = terms[::2][len(odd) :]
-            terms = [builder.fadd(*pair, flags=FUSE) for pair in zip(odd, terms[::2], strict=False)] + alone
-            power = builder.fmul(power, power, flags=FUSE)
-        return terms[0]
-
-    return x(x, coefficients), codegen
+    numbers = cgutils.unpack_tuple(builder, args[1])
+    terms = [splat(context, builder, n, kind, sig.args[0]) for n, kind in zip(numbers, sig.args[1], strict=True)]
+    power = args[0]
+    while len(terms) > 1:
+        odd = [builder.fmul(term, power, flags=FUSE) for term in terms[1::2]]
+        alone = terms[::2][len(odd) :]
+        terms = [builder.fadd(*pair, flags=FUSE) for pair in zip(odd, terms[::2], strict=False)] + alone
+        power = builder.fmul(power, power, flags=FUSE)
+    return terms[0]
 
 
 # 2^x = 1 + x (2^x - 1)/x, so that 2^0 is exactly 1; relative error 1e-8, less than a float32's rounding.
@@ -99,32 +92,14 @@ def expm1(x):
     return whole * (f * polynomial(f, _SERIES_64[1:])) + (whole - 1.0)
 
 
-def exp2_within(x):
-    """Return 2^x for x within POWERS of its type, without a check."""
-    raise NotImplementedError("exp2_within works inside jitted code only")
+@kernel(forceinline=True)
+def _clipped_exp2_32(x):
+    return _exp2_32(min(max(x, POWERS_32[0]), POWERS_32[1]))
 
 
-@overload(exp2_within, inline="always")
-def _exp2_within(x):
-    if not isinstance(x, Vec):
-        return None
-    if x.scalar == types.float32:
-        return lambda x: _exp2_32(x)
-    return lambda x: _exp2_64(x)
-
-
-def exp2(x):
-    """Return 2^x for any x, clipped to POWERS of its type."""
-    raise NotImplementedError("exp2 works inside jitted code only")
-
-
-@overload(exp2, inline="always")
-def _exp2(x):
-    if not isinstance(x, Vec):
-        return None
-    if x.scalar == types.float32:
-        return lambda x: _exp2_32(min(max(x, POWERS_32[0]), POWERS_32[1]))
-    return lambda x: _exp2_64(min(max(x, POWERS_64[0]), POWERS_64[1]))
+@kernel(forceinline=True)
+def _clipped_exp2_64(x):
+    return _exp2_64(min(max(x, POWERS_64[0]), POWERS_64[1]))
 
 
 _EXP_UNIT = _series(np.exp, 6, 0.0, 1.0)  # relative error 7e-8
@@ -137,18 +112,33 @@ def _exp_unit_32(t):
     return (t * c[1] + c[0]) + t2 * ((t * c[3] + c[2]) + t2 * ((t * c[5] + c[4]) + t2 * c[6]))
 
 
-def exp_unit(t):
-    """Return e^t for t in [0, 1]: without rounding to powers of two, so faster than exp2 in float32."""
-    raise NotImplementedError("exp_unit works inside jitted code only")
+@kernel(forceinline=True)
+def _exp_unit_64(t):
+    return _exp2_64(t * 1.4426950408889634)
 
 
-@overload(exp_unit, inline="always")
-def _exp_unit(t):
-    if not isinstance(t, Vec):
-        return None
-    if t.scalar == types.float32:
-        return lambda t: _exp_unit_32(t)
-    return lambda t: _exp2_64(t * 1.4426950408889634)
+def _by_type(for_32, for_64):
+    """Return a function for kernels that calls one of two, by the type of its vector."""
+
+    def function(vec):
+        raise NotImplementedError("this function works inside jitted code only")
+
+    @overload(function, inline="always")
+    def choose(vec):
+        if not isinstance(vec, Vec):
+            return None
+        chosen = for_32 if vec.scalar == types.float32 else for_64
+        return lambda vec: chosen(vec)
+
+    return function
+
+
+# 2^x for x within POWERS of its type, without a check.
+exp2_within = _by_type(_exp2_32, _exp2_64)
+# 2^x for any x, clipped to POWERS of its type.
+exp2 = _by_type(_clipped_exp2_32, _clipped_exp2_64)
+# e^t for t in [0, 1]: without rounding to powers of two, so faster than exp2 in float32.
+exp_unit = _by_type(_exp_unit_32, _exp_unit_64)
 
 
 # ln(1 + t) = t * (a polynomial of t), so that it is exactly 0 at 0; relative error 4e-15.
@@ -173,20 +163,16 @@ def log_sigmoid(z):
     return min(z, 0.0) - log1p_unit(exp2_within(magnitude(z) * -LOG2E))
 
 
-@intrinsic
-def _parts(typingctx, vec):
+@instruction(lambda vec: types.UniTuple(vec, 2)(vec))
+def _parts(context, builder, sig, args):
     """Return (e, m) with x = 2^e m and m in [sqrt(1/2), sqrt(2)), of a vector of positive, normal float64."""
-
-    def codegen(context, builder, sig, args):
-        whole = ir.VectorType(ir.IntType(64), LANES)
-        bits = builder.bitcast(args[0], whole)
-        root_half = ir.Constant(whole, [0x3FE6A09E667F3BCD] * LANES)
-        mantissa = ir.Constant(whole, [52] * LANES)
-        exponent = builder.ashr(builder.sub(bits, root_half), mantissa)
-        scaled = builder.bitcast(builder.sub(bits, builder.shl(exponent, mantissa)), args[0].type)
-        return context.make_tuple(builder, sig.return_type, [builder.sitofp(exponent, args[0].type), scaled])
-
-    return types.UniTuple(vec, 2)(vec), codegen
+    whole = ir.VectorType(ir.IntType(64), LANES)
+    bits = builder.bitcast(args[0], whole)
+    root_half = ir.Constant(whole, [0x3FE6A09E667F3BCD] * LANES)
+    mantissa = ir.Constant(whole, [52] * LANES)
+    exponent = builder.ashr(builder.sub(bits, root_half), mantissa)
+    scaled = builder.bitcast(builder.sub(bits, builder.shl(exponent, mantissa)), args[0].type)
+    return context.make_tuple(builder, sig.return_type, [builder.sitofp(exponent, args[0].type), scaled])
 
 
 _ARTANH = tuple(1.0 / (2 * k + 3) for k in range(10))  # after the first term; the next one is 2e-18 of it

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
+from bayou.kernels.instructions import instruction
 from bayou.kernels.numba_private import cgutils
 from bayou.kernels.rounding import hash_phases, ulp_lanes
 from bayou.kernels.vector import LANES, Vec, address, shuffle, splat
@@ -23,50 +23,40 @@ def _row_address(context, builder, sig, args, lane):
     return address(context, builder, sig.args[0], args[0], builder.mul(builder.zext(row, ir.IntType(64)), two))
 
 
-@intrinsic
-def gather_pairs(typingctx, table, indices, start):
+@instruction(lambda table, indices, start: types.UniTuple(Vec(table.dtype), 2)(table, indices, types.intp))
+def gather_pairs(context, builder, sig, args):
     """Return (first, second) of the pairs table[indices[start : start + LANES]]; table is C-contiguous (n, 2).
 
     Uses plain loads of one pair each: unlike hardware gathers these can read what was just stored without delay, and
     consecutive rows often share features.
     """
-    vec = Vec(table.dtype)
-
-    def codegen(context, builder, sig, args):
-        pair = ir.VectorType(context.get_value_type(vec).element, 2)
-        parts = []
-        for lane in range(LANES):
-            pointer = _row_address(context, builder, sig, args, lane)
-            value = builder.load(builder.bitcast(pointer, pair.as_pointer()))
-            value.align = context.get_abi_sizeof(pair.element)
-            parts.append(value)
-        # A register's halves hold pairs 0 1 | 4 5 and 2 3 | 6 7: one shuffle within halves makes each result.
-        quads = [shuffle(builder, a, b, range(4)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        outer, inner = (shuffle(builder, quads[k], quads[k + 2], range(8)) for k in (0, 1))
-        first = shuffle(builder, outer, inner, (0, 2, 8, 10, 4, 6, 12, 14))
-        second = shuffle(builder, outer, inner, (1, 3, 9, 11, 5, 7, 13, 15))
-        return context.make_tuple(builder, sig.return_type, (first, second))
-
-    return types.UniTuple(vec, 2)(table, indices, types.intp), codegen
+    pair = ir.VectorType(context.get_data_type(sig.args[0].dtype), 2)
+    parts = []
+    for lane in range(LANES):
+        pointer = _row_address(context, builder, sig, args, lane)
+        value = builder.load(builder.bitcast(pointer, pair.as_pointer()))
+        value.align = context.get_abi_sizeof(pair.element)
+        parts.append(value)
+    # A register's halves hold pairs 0 1 | 4 5 and 2 3 | 6 7: one shuffle within halves makes each result.
+    quads = [shuffle(builder, a, b, range(4)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    outer, inner = (shuffle(builder, quads[k], quads[k + 2], range(8)) for k in (0, 1))
+    first = shuffle(builder, outer, inner, (0, 2, 8, 10, 4, 6, 12, 14))
+    second = shuffle(builder, outer, inner, (1, 3, 9, 11, 5, 7, 13, 15))
+    return context.make_tuple(builder, sig.return_type, (first, second))
 
 
-@intrinsic
-def scatter_pairs(typingctx, table, indices, start, first, second):
+@instruction(lambda table, indices, start, first, second: types.void(table, indices, types.intp, first, second))
+def scatter_pairs(context, builder, sig, args):
     """Set table[indices[start : start + LANES]] to the pairs of first and second, lane by lane."""
-
-    def codegen(context, builder, sig, args):
-        pair = ir.VectorType(args[3].type.element, 2)
-        low = shuffle(builder, args[3], args[4], (0, 8, 1, 9, 4, 12, 5, 13))
-        high = shuffle(builder, args[3], args[4], (2, 10, 3, 11, 6, 14, 7, 15))
-        for lane in range(LANES):
-            half = low if lane % 4 < 2 else high
-            at = 4 * (lane // 4) + 2 * (lane % 2)
-            value = shuffle(builder, half, half, (at, at + 1))
-            pointer = builder.bitcast(_row_address(context, builder, sig, args, lane), pair.as_pointer())
-            builder.store(value, pointer).align = context.get_abi_sizeof(pair.element)
-        return context.get_dummy_value()
-
-    return types.void(table, indices, types.intp, first, second), codegen
+    pair = ir.VectorType(args[3].type.element, 2)
+    low = shuffle(builder, args[3], args[4], (0, 8, 1, 9, 4, 12, 5, 13))
+    high = shuffle(builder, args[3], args[4], (2, 10, 3, 11, 6, 14, 7, 15))
+    for lane in range(LANES):
+        half = low if lane % 4 < 2 else high
+        at = 4 * (lane // 4) + 2 * (lane % 2)
+        value = shuffle(builder, half, half, (at, at + 1))
+        pointer = builder.bitcast(_row_address(context, builder, sig, args, lane), pair.as_pointer())
+        builder.store(value, pointer).align = context.get_abi_sizeof(pair.element)
 
 
 def _half_address(context, builder, sig, args, lane, half):
@@ -93,77 +83,70 @@ def _load_halves(context, builder, sig, args, lanes, half):
 _BESIDE = ((0, 4), (1, 5), (2, 6), (3, 7))
 
 
-@intrinsic
-def gather_sums(typingctx, table, indices, start):
+@instruction(lambda table, indices, start: types.UniTuple(Vec(table.dtype), 2)(table, indices, types.intp))
+def gather_sums(context, builder, sig, args):
     """Return table[i, 0] + table[i, 4] and table[i, 1] + table[i, 5], i = indices[start : start + LANES]."""
-    vec = Vec(table.dtype)
-
-    def codegen(context, builder, sig, args):
-        sums = []
-        for lanes in _BESIDE:
-            halves = [
-                _load_halves(context, builder, sig, args, lanes, ir.Constant(ir.IntType(64), half))[0]
-                for half in (0, 1)
-            ]
-            sums.append(builder.fadd(*halves))
-        if table.dtype == types.float32:
-            low, high = (shuffle(builder, sums[k], sums[k + 1], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 2))
-            first = shuffle(builder, low, high, (0, 2, 8, 10, 4, 6, 12, 14))
-            second = shuffle(builder, low, high, (1, 3, 9, 11, 5, 7, 13, 15))
-        else:  # a register holds four: rows 0 2, 1 3, and 4 6, 5 7
-            even, odd = (shuffle(builder, sums[k], sums[k + 2], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 1))
-            first = shuffle(builder, even, odd, (0, 8, 2, 10, 4, 12, 6, 14))
-            second = shuffle(builder, even, odd, (1, 9, 3, 11, 5, 13, 7, 15))
-        return context.make_tuple(builder, sig.return_type, (first, second))
-
-    return types.UniTuple(vec, 2)(table, indices, types.intp), codegen
+    sums = []
+    for lanes in _BESIDE:
+        halves = [
+            _load_halves(context, builder, sig, args, lanes, ir.Constant(ir.IntType(64), half))[0] for half in (0, 1)
+        ]
+        sums.append(builder.fadd(*halves))
+    if sig.args[0].dtype == types.float32:
+        low, high = (shuffle(builder, sums[k], sums[k + 1], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 2))
+        first = shuffle(builder, low, high, (0, 2, 8, 10, 4, 6, 12, 14))
+        second = shuffle(builder, low, high, (1, 3, 9, 11, 5, 7, 13, 15))
+    else:  # a register holds four: rows 0 2, 1 3, and 4 6, 5 7
+        even, odd = (shuffle(builder, sums[k], sums[k + 2], (0, 1, 8, 9, 4, 5, 12, 13)) for k in (0, 1))
+        first = shuffle(builder, even, odd, (0, 8, 2, 10, 4, 12, 6, 14))
+        second = shuffle(builder, even, odd, (1, 9, 3, 11, 5, 13, 7, 15))
+    return context.make_tuple(builder, sig.return_type, (first, second))
 
 
-@intrinsic
-def scatter_add_half(typingctx, table, indices, start, half, first, second, third, most, count):
+@instruction(
+    lambda table, indices, start, half, first, second, third, most, count: types.void(
+        table, indices, types.intp, types.intp, first, second, third, most, types.uint64
+    )
+)
+def scatter_add_half(context, builder, sig, args):
     """Add (first, second, third) to table[i, 4 half : 4 half + 3] for i = indices[start : start + LANES].
 
     The table is (n, 8); `third` and `most` are numbers, and results are clipped to [-most, most]. float32 is rounded up
     or down so that it is right on average; see `rounding_noise`.
     """
-
-    def codegen(context, builder, sig, args):
-        first, second = args[4:6]
-        third, top = (splat(context, builder, args[k], sig.args[k], sig.args[4]) for k in (6, 7))
-        zero = ir.Constant(first.type, [0.0] * LANES)
-        bottom = builder.fsub(zero, top)
-        tail = shuffle(builder, third, zero, (0, 8) * 4)
-        narrow = table.dtype == types.float32
+    first, second = args[4:6]
+    third, top = (splat(context, builder, args[k], sig.args[k], sig.args[4]) for k in (6, 7))
+    zero = ir.Constant(first.type, [0.0] * LANES)
+    bottom = builder.fsub(zero, top)
+    tail = shuffle(builder, third, zero, (0, 8) * 4)
+    narrow = sig.args[0].dtype == types.float32
+    if narrow:
+        phases = hash_phases(context, builder, [sig.args[1]], [args[1], args[2], args[8]], first.type)
+        low = shuffle(builder, first, second, (0, 8, 1, 9, 4, 12, 5, 13))
+        high = shuffle(builder, first, second, (2, 10, 3, 11, 6, 14, 7, 15))
+        steps = [
+            shuffle(builder, part, tail, mask)
+            for part in (low, high)
+            for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
+        ]
+    else:
+        even = shuffle(builder, first, second, (0, 8, 2, 10, 4, 12, 6, 14))
+        odd = shuffle(builder, first, second, (1, 9, 3, 11, 5, 13, 7, 15))
+        steps = [
+            shuffle(builder, part, tail, mask)
+            for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
+            for part in (even, odd)
+        ]
+    for lanes, step in zip(_BESIDE, steps, strict=True):
+        value, places = _load_halves(context, builder, sig, args, lanes, args[3])
         if narrow:
-            phases = hash_phases(context, builder, [sig.args[1]], [args[1], args[2], args[8]], first.type)
-            low = shuffle(builder, first, second, (0, 8, 1, 9, 4, 12, 5, 13))
-            high = shuffle(builder, first, second, (2, 10, 3, 11, 6, 14, 7, 15))
-            steps = [
-                shuffle(builder, part, tail, mask)
-                for part in (low, high)
-                for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
-            ]
-        else:
-            even = shuffle(builder, first, second, (0, 8, 2, 10, 4, 12, 6, 14))
-            odd = shuffle(builder, first, second, (1, 9, 3, 11, 5, 13, 7, 15))
-            steps = [
-                shuffle(builder, part, tail, mask)
-                for mask in ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 8, 9, 6, 7, 12, 13))
-                for part in (even, odd)
-            ]
-        for lanes, step in zip(_BESIDE, steps, strict=True):
-            value, places = _load_halves(context, builder, sig, args, lanes, args[3])
-            if narrow:
-                phase = shuffle(builder, phases, zero, [*[lanes[0]] * 3, 8, *[lanes[1]] * 3, 8])
-                step = builder.fadd(step, builder.fmul(phase, ulp_lanes(builder, value, 2.0**-32)))
-            value = builder.fadd(value, step)
-            value = builder.select(builder.fcmp_ordered("<", value, top), value, top)
-            value = builder.select(builder.fcmp_ordered(">", value, bottom), value, bottom)
-            for (pointer, align), part in zip(places, (range(4), range(4, 8)), strict=True):
-                builder.store(shuffle(builder, value, value, part), pointer).align = align
-        return context.get_dummy_value()
-
-    return types.void(table, indices, types.intp, types.intp, first, second, third, most, types.uint64), codegen
+            phase = shuffle(builder, phases, zero, [*[lanes[0]] * 3, 8, *[lanes[1]] * 3, 8])
+            step = builder.fadd(step, builder.fmul(phase, ulp_lanes(builder, value, 2.0**-32)))
+        value = builder.fadd(value, step)
+        value = builder.select(builder.fcmp_ordered("<", value, top), value, top)
+        value = builder.select(builder.fcmp_ordered(">", value, bottom), value, bottom)
+        for (pointer, align), part in zip(places, (range(4), range(4, 8)), strict=True):
+            builder.store(shuffle(builder, value, value, part), pointer).align = align
 
 
 def _ask_for(builder, pointer):
@@ -175,24 +158,14 @@ def _ask_for(builder, pointer):
     builder.call(ask, [builder.bitcast(pointer, byte), *(ir.Constant(number, n) for n in (0, 2, 1))])
 
 
-@intrinsic
-def prefetch(typingctx, array, at):
+@instruction(lambda array, at: types.void(array, types.intp))
+def prefetch(context, builder, sig, args):
     """Prefetch array[at] into the cache."""
-
-    def codegen(context, builder, sig, args):
-        _ask_for(builder, address(context, builder, sig.args[0], args[0], args[1]))
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), codegen
+    _ask_for(builder, address(context, builder, sig.args[0], args[0], args[1]))
 
 
-@intrinsic
-def prefetch_pairs(typingctx, table, indices, start):
+@instruction(lambda table, indices, start: types.void(table, indices, types.intp))
+def prefetch_pairs(context, builder, sig, args):
     """Prefetch table[indices[start : start + LANES]] into the cache."""
-
-    def codegen(context, builder, sig, args):
-        for lane in range(LANES):
-            _ask_for(builder, _row_address(context, builder, sig, args, lane))
-        return context.get_dummy_value()
-
-    return types.void(table, indices, types.intp), codegen
+    for lane in range(LANES):
+        _ask_for(builder, _row_address(context, builder, sig, args, lane))

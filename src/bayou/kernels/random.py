@@ -7,10 +7,10 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
+from bayou.kernels.instructions import instruction
 from bayou.kernels.numba_private import cgutils
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -30,19 +30,15 @@ def mix(state):
     return state ^ (state >> np.uint64(31))
 
 
-@intrinsic
-def rotated(typingctx, word, count):
+@instruction(lambda word, count: types.uint32(types.uint32, types.uint32))
+def rotated(context, builder, sig, args):
     """Return a uint32 rotated left by `count` bits.
 
     Written with shifts, LLVM would merge one of them into the preceding multiplication and multiply twice.
     """
-
-    def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32)] * 3)
-        rotate = cgutils.get_or_insert_function(builder.module, kind, "llvm.fshl.i32")
-        return builder.call(rotate, [args[0], args[0], args[1]])
-
-    return types.uint32(types.uint32, types.uint32), codegen
+    kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32)] * 3)
+    rotate = cgutils.get_or_insert_function(builder.module, kind, "llvm.fshl.i32")
+    return builder.call(rotate, [args[0], args[0], args[1]])
 
 
 @kernel
@@ -86,6 +82,16 @@ def normal(seed, draw, feature):
     radius = 1.0 - unit(key)  # never 0
     angle = unit(mix(key + GOLDEN))
     return math.sqrt(-2.0 * math.log(radius)) * math.cos(2.0 * math.pi * angle)
+
+
+@kernel
+def write_scores(indptr, indices, values, weights, intercept, scores):
+    """Write x'w + intercept of each row to `scores`."""
+    for row in range(indptr.size - 1):
+        score = intercept
+        for k in range(indptr[row], indptr[row + 1]):
+            score += values[k] * weights[indices[k]]
+        scores[row] = score
 
 
 @kernel

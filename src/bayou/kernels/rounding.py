@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.instructions import instruction
 from bayou.kernels.vector import LANES, address, shuffle
 
+# The last place of a float32 as a fraction of the power of two below it.
+LAST_PLACE = 2.0**-23
 
-@intrinsic
-def rounding_noise(typingctx, value, ids, start, count):
+
+@instruction(lambda value, ids, start, count: value(value, ids, types.intp, types.uint64))
+def rounding_noise(context, builder, sig, args):
     """Return noise to add before rounding so that it is right on average: uniform within half a last place of value.
 
     In lane k it is the golden-ratio sequence frac(count * 0.618...) shifted by a hash of ids[start + k]. Along such a
@@ -20,14 +23,10 @@ def rounding_noise(typingctx, value, ids, start, count):
     stays bounded, while independent random numbers would let it wander. For float64, whose last place does not matter,
     the noise is 0.
     """
-
-    def codegen(context, builder, sig, args):
-        if sig.args[0].scalar == types.float64:
-            return ir.Constant(args[0].type, [0.0] * LANES)
-        noise = hash_phases(context, builder, sig.args[1:], args[1:], args[0].type)
-        return builder.fmul(noise, ulp_lanes(builder, args[0], 2.0**-32))
-
-    return value(value, ids, types.intp, types.uint64), codegen
+    if sig.args[0].scalar == types.float64:
+        return ir.Constant(args[0].type, [0.0] * LANES)
+    noise = hash_phases(context, builder, sig.args[1:], args[1:], args[0].type)
+    return builder.fmul(noise, ulp_lanes(builder, args[0], 2.0**-32))
 
 
 def hash_phases(context, builder, kinds, args, vector):
@@ -44,23 +43,24 @@ def hash_phases(context, builder, kinds, args, vector):
     return builder.sitofp(builder.add(bits, shuffle(builder, first, first, [0] * lanes)), vector)
 
 
-@intrinsic
-def rounding_phases(typingctx, like, ids, start, count):
+@instruction(lambda like, ids, start, count: like(like, ids, types.intp, types.uint64))
+def rounding_phases(context, builder, sig, args):
     """Return the sequence of `rounding_noise` before scaling, in [-1/2, 1/2), as a vector of like's type."""
-
-    def codegen(context, builder, sig, args):
-        phases = hash_phases(context, builder, sig.args[1:], args[1:], args[0].type)
-        return builder.fmul(phases, ir.Constant(args[0].type, [2.0**-32] * sig.args[0].lanes))
-
-    return like(like, ids, types.intp, types.uint64), codegen
+    phases = hash_phases(context, builder, sig.args[1:], args[1:], args[0].type)
+    return builder.fmul(phases, ir.Constant(args[0].type, [2.0**-32] * sig.args[0].lanes))
 
 
 def ulp_lanes(builder, value, times):
-    """Return the last place of each float32 lane, 2^-23 of the power of two in its exponent bits, times `times`."""
-    lanes = value.type.count
-    whole = ir.VectorType(ir.IntType(32), lanes)
-    bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * lanes))
-    return builder.fmul(builder.bitcast(bits, value.type), ir.Constant(value.type, [2.0**-23 * times] * lanes))
+    """Return the last place of each float32 lane times `times`."""
+    factor = ir.Constant(value.type, [LAST_PLACE * times] * value.type.count)
+    return builder.fmul(_power_below(builder, value), factor)
+
+
+def _power_below(builder, value):
+    """Return the power of two in the exponent bits of each float32 lane."""
+    whole = ir.VectorType(ir.IntType(32), value.type.count)
+    bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * value.type.count))
+    return builder.bitcast(bits, value.type)
 
 
 @kernel(forceinline=True)
@@ -76,31 +76,15 @@ def rounding_phase(feature, count):
     return np.float64(np.int32(np.uint32(bits))) * 2.0**-32
 
 
-@intrinsic
-def ulp(typingctx, value):
-    """Return the last place of each float32 lane; 0 for float64, whose last place does not matter."""
-
-    def codegen(context, builder, sig, args):
-        if sig.args[0].scalar == types.float64:
-            return ir.Constant(args[0].type, [0.0] * sig.args[0].lanes)
-        return ulp_lanes(builder, args[0], 1.0)
-
-    return value(value), codegen
-
-
-# The last place of a float32 as a fraction of the power of two below it.
-LAST_PLACE = 2.0**-23
-
-
-@intrinsic
-def power_below(typingctx, value):
+@instruction(lambda value: value(value))
+def power_below(context, builder, sig, args):
     """Return the power of two below each float32 lane's magnitude; 0 for float64, whose last place does not matter."""
+    if sig.args[0].scalar == types.float64:
+        return ir.Constant(args[0].type, [0.0] * sig.args[0].lanes)
+    return _power_below(builder, args[0])
 
-    def codegen(context, builder, sig, args):
-        if sig.args[0].scalar == types.float64:
-            return ir.Constant(args[0].type, [0.0] * LANES)
-        whole = ir.VectorType(ir.IntType(32), LANES)
-        bits = builder.and_(builder.bitcast(args[0], whole), ir.Constant(whole, [0x7F800000] * LANES))
-        return builder.bitcast(bits, args[0].type)
 
-    return value(value), codegen
+@kernel(forceinline=True)
+def ulp(value):
+    """Return the last place of each float32 lane; 0 for float64, whose last place does not matter."""
+    return power_below(value) * LAST_PLACE

@@ -21,8 +21,9 @@ import operator
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import lower_builtin, models, register_model
 
+from bayou.kernels.instructions import instruction
 from bayou.kernels.numba_private import AbstractTemplate, cgutils, impl_ret_borrowed, infer_global
 
 LANES = 8
@@ -52,14 +53,10 @@ def pad_to_lanes(n: int) -> int:
     return -(-n // LANES) * LANES
 
 
-@intrinsic
-def as_readonly(typingctx, array):
+@instruction(lambda array: array.copy(readonly=True)(array))
+def as_readonly(context, builder, sig, args):
     """Return an array as a read-only one, like those of a batch, so that kernels are not compiled for both types."""
-
-    def codegen(context, builder, signature, args):
-        return impl_ret_borrowed(context, builder, signature.return_type, args[0])
-
-    return array.copy(readonly=True)(array), codegen
+    return impl_ret_borrowed(context, builder, sig.return_type, args[0])
 
 
 def shuffle(builder, a, b, lanes):
@@ -108,14 +105,10 @@ _binary(max, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b
 _binary(min, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
 
 
-@intrinsic
-def product(typingctx, a, b):
+@instruction(lambda a, b: a(a, b))
+def product(context, builder, sig, args):
     """Return a * b, rounded: not fused with a following addition."""
-
-    def codegen(context, builder, sig, args):
-        return builder.fmul(*args)
-
-    return a(a, b), codegen
+    return builder.fmul(*args)
 
 
 def address(context, builder, kind, array, *path):
@@ -138,139 +131,91 @@ def store_at(context, builder, kind, array, place, value):
     builder.store(value, place).align = context.get_abi_sizeof(value.type.element)
 
 
-@intrinsic
-def load(typingctx, array, start):
+@instruction(lambda array, start: Vec(array.dtype)(array, types.intp))
+def load(context, builder, sig, args):
     """Return array[start : start + LANES]."""
-
-    def codegen(context, builder, sig, args):
-        return load_at(context, builder, sig.args[0], *args)
-
-    return Vec(array.dtype)(array, types.intp), codegen
+    return load_at(context, builder, sig.args[0], *args)
 
 
-@intrinsic
-def load_double_width(typingctx, array, start):
+@instruction(lambda array, start: Vec(array.dtype, WIDE)(array, types.intp))
+def load_double_width(context, builder, sig, args):
     """Return array[start : start + WIDE]."""
-
-    def codegen(context, builder, sig, args):
-        return load_at(context, builder, sig.args[0], *args, WIDE)
-
-    return Vec(array.dtype, WIDE)(array, types.intp), codegen
+    return load_at(context, builder, sig.args[0], *args, WIDE)
 
 
-@intrinsic
-def broadcast_load(typingctx, array, place):
+@instruction(lambda array, place: Vec(array.dtype)(array, types.intp))
+def broadcast_load(context, builder, sig, args):
     """Return array[place] in every lane."""
-    vec = Vec(array.dtype)
-
-    def codegen(context, builder, sig, args):
-        value = builder.load(address(context, builder, sig.args[0], args[0], args[1]))
-        return splat(context, builder, value, array.dtype, vec)
-
-    return vec(array, types.intp), codegen
+    value = builder.load(address(context, builder, sig.args[0], args[0], args[1]))
+    return splat(context, builder, value, sig.args[0].dtype, sig.return_type)
 
 
-@intrinsic
-def store(typingctx, array, start, vec):
+@instruction(lambda array, start, vec: types.void(array, types.intp, vec))
+def store(context, builder, sig, args):
     """Set array[start : start + lanes of vec] to vec."""
-
-    def codegen(context, builder, sig, args):
-        store_at(context, builder, sig.args[0], *args)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, vec), codegen
+    store_at(context, builder, sig.args[0], *args)
 
 
-@intrinsic
-def copy_lanes(typingctx, target, at, source, start):
+@instruction(lambda target, at, source, start: types.void(target, types.intp, source, types.intp))
+def copy_lanes(context, builder, sig, args):
     """Set target[at : at + LANES] to source[start : start + LANES], cast to target's type."""
-
-    def codegen(context, builder, sig, args):
-        kinds = [ir.VectorType(context.get_data_type(array.dtype), LANES) for array in (target, source)]
-        to, of = (
-            builder.bitcast(address(context, builder, kind, array, place), vector.as_pointer())
-            for kind, array, place, vector in zip(sig.args[::2], args[::2], args[1::2], kinds, strict=True)
-        )
-        value = builder.load(of)
-        value.align = context.get_abi_sizeof(kinds[1].element)
-        if target.dtype != source.dtype:
-            narrower = target.dtype.bitwidth < source.dtype.bitwidth
-            value = (builder.fptrunc if narrower else builder.fpext)(value, kinds[0])
-        builder.store(value, to).align = context.get_abi_sizeof(kinds[0].element)
-        return context.get_dummy_value()
-
-    return types.void(target, types.intp, source, types.intp), codegen
+    kinds = [ir.VectorType(context.get_data_type(array.dtype), LANES) for array in (sig.args[0], sig.args[2])]
+    to, of = (
+        builder.bitcast(address(context, builder, kind, array, place), vector.as_pointer())
+        for kind, array, place, vector in zip(sig.args[::2], args[::2], args[1::2], kinds, strict=True)
+    )
+    value = builder.load(of)
+    value.align = context.get_abi_sizeof(kinds[1].element)
+    if sig.args[0].dtype != sig.args[2].dtype:
+        narrower = sig.args[0].dtype.bitwidth < sig.args[2].dtype.bitwidth
+        value = (builder.fptrunc if narrower else builder.fpext)(value, kinds[0])
+    builder.store(value, to).align = context.get_abi_sizeof(kinds[0].element)
 
 
-@intrinsic
-def set_lanes(typingctx, target, at, value):
+@instruction(lambda target, at, value: types.void(target, types.intp, value))
+def set_lanes(context, builder, sig, args):
     """Set target[at : at + LANES] to value, cast to target's type."""
-
-    def codegen(context, builder, sig, args):
-        value = splat(context, builder, args[2], sig.args[2], Vec(target.dtype))
-        store_at(context, builder, sig.args[0], *args[:2], value)
-        return context.get_dummy_value()
-
-    return types.void(target, types.intp, value), codegen
+    value = splat(context, builder, args[2], sig.args[2], Vec(sig.args[0].dtype))
+    store_at(context, builder, sig.args[0], *args[:2], value)
 
 
-@intrinsic
-def broadcast(typingctx, vec, value):
+@instruction(lambda vec, value: vec(vec, value))
+def broadcast(context, builder, sig, args):
     """Return a vector of vec's type with `value` in every lane."""
-
-    def codegen(context, builder, sig, args):
-        return splat(context, builder, args[1], sig.args[1], sig.args[0])
-
-    return vec(vec, value), codegen
+    return splat(context, builder, args[1], sig.args[1], sig.args[0])
 
 
-@intrinsic
-def cast_like(typingctx, vec, other):
+@instruction(lambda vec, other: other(vec, other))
+def cast_like(context, builder, sig, args):
     """Return vec, cast to the type of other."""
-
-    def codegen(context, builder, sig, args):
-        mine, theirs = (kind.scalar.bitwidth for kind in sig.args)
-        if mine == theirs:
-            return args[0]
-        return (builder.fptrunc if mine > theirs else builder.fpext)(args[0], args[1].type)
-
-    return other(vec, other), codegen
+    mine, theirs = (kind.scalar.bitwidth for kind in sig.args)
+    if mine == theirs:
+        return args[0]
+    return (builder.fptrunc if mine > theirs else builder.fpext)(args[0], args[1].type)
 
 
-@intrinsic
-def replace_lane(typingctx, vec, lane, value):
+@instruction(lambda vec, lane, value: vec(vec, types.intp, value))
+def replace_lane(context, builder, sig, args):
     """Return vec with one lane replaced."""
-
-    def codegen(context, builder, sig, args):
-        value = context.cast(builder, args[2], sig.args[2], sig.args[0].scalar)
-        return builder.insert_element(args[0], value, builder.trunc(args[1], ir.IntType(32)))
-
-    return vec(vec, types.intp, value), codegen
+    value = context.cast(builder, args[2], sig.args[2], sig.args[0].scalar)
+    return builder.insert_element(args[0], value, builder.trunc(args[1], ir.IntType(32)))
 
 
-@intrinsic
-def extract_lane(typingctx, vec, lane):
+@instruction(lambda vec, lane: vec.scalar(vec, types.intp))
+def extract_lane(context, builder, sig, args):
     """Return one lane of vec."""
-
-    def codegen(context, builder, sig, args):
-        return builder.extract_element(args[0], builder.trunc(args[1], ir.IntType(32)))
-
-    return vec.scalar(vec, types.intp), codegen
+    return builder.extract_element(args[0], builder.trunc(args[1], ir.IntType(32)))
 
 
-@intrinsic
-def sum_lanes(typingctx, vec):
+@instruction(lambda vec: vec.scalar(vec))
+def sum_lanes(context, builder, sig, args):
     """Return the sum of all lanes, added in a tree."""
-
-    def codegen(context, builder, sig, args):
-        value, width = args[0], vec.lanes
-        while width > 1:
-            width //= 2
-            halves = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
-            value = builder.fadd(*halves)
-        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
-
-    return vec.scalar(vec), codegen
+    value, width = args[0], sig.args[0].lanes
+    while width > 1:
+        width //= 2
+        halves = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
+        value = builder.fadd(*halves)
+    return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
 
 def _rows_at(context, builder, kind, array, start, stride):
@@ -282,100 +227,78 @@ def _rows_at(context, builder, kind, array, start, stride):
     return found
 
 
-@intrinsic
-def transpose(typingctx, source, start, stride, target, at, step):
+@instruction(
+    lambda source, start, stride, target, at, step: types.void(
+        source, types.intp, types.intp, target, types.intp, types.intp
+    )
+)
+def transpose(context, builder, sig, args):
     """Transpose LANES x LANES numbers of source, in rows `stride` apart, into target, in rows `step` apart."""
-
-    def codegen(context, builder, sig, args):
-        rows, width = _rows_at(context, builder, sig.args[0], *args[:3]), 1
-        while width < LANES:  # transpose blocks of twice the width
-            upper = [lane + LANES - width if lane & width else lane for lane in range(LANES)]
-            lower = [lane + LANES if lane & width else lane + width for lane in range(LANES)]
-            for k in range(LANES):
-                if not k & width:
-                    pair = rows[k], rows[k + width]
-                    rows[k], rows[k + width] = (shuffle(builder, *pair, lanes) for lanes in (upper, lower))
-            width *= 2
-        there = args[4]
-        for row in rows:
-            store_at(context, builder, sig.args[3], args[3], there, row)
-            there = builder.add(there, args[5])
-        return context.get_dummy_value()
-
-    place = types.intp
-    return types.void(source, place, place, target, place, place), codegen
+    rows, width = _rows_at(context, builder, sig.args[0], *args[:3]), 1
+    while width < LANES:  # transpose blocks of twice the width
+        upper = [lane + LANES - width if lane & width else lane for lane in range(LANES)]
+        lower = [lane + LANES if lane & width else lane + width for lane in range(LANES)]
+        for k in range(LANES):
+            if not k & width:
+                pair = rows[k], rows[k + width]
+                rows[k], rows[k + width] = (shuffle(builder, *pair, lanes) for lanes in (upper, lower))
+        width *= 2
+    there = args[4]
+    for row in rows:
+        store_at(context, builder, sig.args[3], args[3], there, row)
+        there = builder.add(there, args[5])
 
 
-@intrinsic
-def sum_lanes_many(typingctx, array, start, stride):
-    """Return `total` of LANES vectors of an array, the first at `start`, each next one `stride` further, as lanes."""
-    vec = Vec(array.dtype)
-
-    def codegen(context, builder, sig, args):
-        vectors = _rows_at(context, builder, sig.args[0], *args)
-        width = LANES
-        while width > 1:  # each vector holds partial sums of LANES/width vectors, in `width` lanes each
-            width //= 2
-            lower = [lane for lane in range(2 * LANES) if lane // width % 2 == 0]
-            upper = [lane + width for lane in lower]
-            pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            vectors = [builder.fadd(shuffle(builder, a, b, lower), shuffle(builder, a, b, upper)) for a, b in pairs]
-        return vectors[0]
-
-    return vec(array, types.intp, types.intp), codegen
+@instruction(lambda array, start, stride: Vec(array.dtype)(array, types.intp, types.intp))
+def sum_lanes_many(context, builder, sig, args):
+    """Return `sum_lanes` of LANES vectors of an array as lanes: the first at `start`, each next `stride` further."""
+    vectors = _rows_at(context, builder, sig.args[0], *args)
+    width = LANES
+    while width > 1:  # each vector holds partial sums of LANES/width vectors, in `width` lanes each
+        width //= 2
+        lower = [lane for lane in range(2 * LANES) if lane // width % 2 == 0]
+        upper = [lane + width for lane in lower]
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [builder.fadd(shuffle(builder, a, b, lower), shuffle(builder, a, b, upper)) for a, b in pairs]
+    return vectors[0]
 
 
-@intrinsic
-def max_lane(typingctx, vec):
+@instruction(lambda vec: vec.scalar(vec))
+def max_lane(context, builder, sig, args):
     """Return the largest of all lanes."""
-
-    def codegen(context, builder, sig, args):
-        value, width = args[0], LANES
-        while width > 1:
-            width //= 2
-            a, b = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
-            value = builder.select(builder.fcmp_ordered(">", a, b), a, b)
-        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
-
-    return vec.scalar(vec), codegen
+    value, width = args[0], LANES
+    while width > 1:
+        width //= 2
+        a, b = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
+        value = builder.select(builder.fcmp_ordered(">", a, b), a, b)
+    return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
 
-@intrinsic
-def any_above(typingctx, vec, limit):
+@instruction(lambda vec, limit: types.boolean(vec, limit))
+def any_above(context, builder, sig, args):
     """Return whether any lane of vec is greater than the number `limit`."""
-
-    def codegen(context, builder, sig, args):
-        other = splat(context, builder, args[1], sig.args[1], sig.args[0])
-        bits = builder.fcmp_ordered(">", args[0], other)
-        word = builder.bitcast(bits, ir.IntType(LANES))
-        return builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
-
-    return types.boolean(vec, limit), codegen
+    other = splat(context, builder, args[1], sig.args[1], sig.args[0])
+    bits = builder.fcmp_ordered(">", args[0], other)
+    word = builder.bitcast(bits, ir.IntType(LANES))
+    return builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
 
 
-@intrinsic
-def where_above(typingctx, vec, limit, then, other):
+@instruction(lambda vec, limit, then, other: vec(vec, limit, then, other))
+def where_above(context, builder, sig, args):
     """Return `then` in the lanes where vec > limit, `other` elsewhere."""
-
-    def codegen(context, builder, sig, args):
-        bound = splat(context, builder, args[1], sig.args[1], sig.args[0])
-        return builder.select(builder.fcmp_ordered(">", args[0], bound), args[2], args[3])
-
-    return vec(vec, limit, then, other), codegen
+    bound = splat(context, builder, args[1], sig.args[1], sig.args[0])
+    return builder.select(builder.fcmp_ordered(">", args[0], bound), args[2], args[3])
 
 
 def _unary(name):
     """Build the function of an LLVM intrinsic of one vector, such as llvm.sqrt."""
 
-    @intrinsic
-    def call(typingctx, vec):
-        def codegen(context, builder, sig, args):
-            bits = 32 if sig.args[0].scalar == types.float32 else 64
-            kind = ir.FunctionType(args[0].type, [args[0].type])
-            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f{bits}")
-            return builder.call(function, args)
-
-        return vec(vec), codegen
+    @instruction(lambda vec: vec(vec))
+    def call(context, builder, sig, args):
+        bits = 32 if sig.args[0].scalar == types.float32 else 64
+        kind = ir.FunctionType(args[0].type, [args[0].type])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f{bits}")
+        return builder.call(function, args)
 
     return call
 
@@ -387,11 +310,7 @@ nearest = _unary("nearbyint")
 magnitude = _unary("fabs")
 
 
-@intrinsic
-def float_bits(typingctx, value):
+@instruction(lambda value: types.uint64(types.float64))
+def float_bits(context, builder, sig, args):
     """Return the bits of a float64 as an integer; for positive numbers they are in the order of the numbers."""
-
-    def codegen(context, builder, sig, args):
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.uint64(types.float64), codegen
+    return builder.bitcast(args[0], ir.IntType(64))

@@ -301,7 +301,7 @@ def _put(file: Any, message: tuple[Any, ...]) -> None:
 
 def work() -> None:
     """Run a worker process: execute the messages from standard input, answer on standard output."""
-    from bayou.kernels.skip_blas import without_blas
+    from bayou.kernels.numba_private import without_blas
 
     on_block, heard = sys.stdout.buffer, sys.stdin.buffer
     sys.stdout = sys.stderr  # nothing else that is printed may be taken for an answer

@@ -117,7 +117,7 @@ def run_all(tasks: Sequence[str], on_progress: Callable[[int], object]) -> None:
 
 def main() -> None:
     """Run the tasks named by the command-line arguments, as the main function of a process of its own."""
-    from bayou.kernels.skip_blas import without_blas
+    from bayou.kernels.numba_private import without_blas
 
     with without_blas():
         for task in sys.argv[1:]:

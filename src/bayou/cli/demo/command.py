@@ -41,7 +41,7 @@ def demo(
     next_step = f"next, three learners predict and learn {examples:,} simulated ad views"
     with progress.status(f"loading; the first time kernels are compiled, for ten seconds or so; {next_step}"):
         from bayou.cli.demo import narration, plot, study
-        from bayou.kernels.skip_blas import without_blas
+        from bayou.kernels.numba_private import without_blas
         from bayou.runs import warmup
 
         # The last for what people try next.

@@ -63,7 +63,7 @@ def progress_line(*columns: Any) -> Any:
 def preparing() -> Iterator[None]:
     """Context of everything before the first example: BadInput becomes BadUsage, and Numba does not look for BLAS."""
     from bayou.cli.usage import usage
-    from bayou.kernels.skip_blas import without_blas
+    from bayou.kernels.numba_private import without_blas
 
     with usage(), without_blas():
         yield

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from numba import types
-from numba.extending import overload
 
 from bayou.core import links
 from bayou.kernels import normal_cdf
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import LOG2E, exp2, log1p_unit
-from bayou.kernels.vector import Vec, any_above, broadcast, magnitude, where_above
+from bayou.kernels.instructions import instruction
+from bayou.kernels.vector import any_above, broadcast, magnitude, where_above
 
 # The error of a third-order step is about its cube: for steps shorter than this, below the last place of the type.
 SHORT_32, SHORT_64 = 3e-3, 4e-6
@@ -32,18 +32,10 @@ def _tangent_at(u):
 _NEAR, _MIDDLE, _FAR = _tangent_at(1.0), _tangent_at(2.5), _tangent_at(4.5)
 
 
-def _short(vec):
+@instruction(lambda vec: types.float64(vec))
+def _short(context, builder, sig, args):
     """Return SHORT of a vector's type."""
-    raise NotImplementedError("_short works inside jitted code only")
-
-
-@overload(_short, inline="always")
-def _short_of(vec):
-    if not isinstance(vec, Vec):
-        return None
-    if vec.scalar == types.float32:
-        return lambda vec: SHORT_32
-    return lambda vec: SHORT_64
+    return context.get_constant(types.float64, SHORT_32 if sig.args[0].scalar == types.float32 else SHORT_64)
 
 
 @kernel(forceinline=True)
