@@ -12,6 +12,7 @@ import numpy as np
 from bayou.core import links
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
+from bayou.kernels.inlining import inlined
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 
 # The expansion of a surprising example of margin z < 0 has its peak at |z| + SURPRISE at most. Taylor's polynomial has
@@ -56,6 +57,11 @@ class InactiveFeatures(NamedTuple):
     reference: np.ndarray
     curvature_diagonal: np.ndarray
 
+    @property
+    def seen(self) -> np.ndarray:
+        """The features that were seen and had no slot at first."""
+        return self.indices[: self.n_met[0]]
+
 
 class LookaheadState(NamedTuple):
     """Weights for each penalty of "lookahead", and the log-likelihood of each so far."""
@@ -87,127 +93,129 @@ def predict(indptr, indices, values, link, has_intercept, beta, score, probabili
 
 
 @kernel
-def gather(
-    indptr, indices, values, signs, weights, start, learned, rules, reach, quadratic, log, waiting, ahead, tally,
-    score, probability,
-):  # fmt: skip
+def gather(examples, start, learned, rules, reach, quadratic, log, waiting, ahead, tally, score, probability):
     """Predict rows from `start` on and add those whose weight is not 0 to the quadratic, until it is time to stop.
 
     Returns (row to continue with, number of examples learned, reason for stopping). `reach` bounds the peak of
-    surprising examples, see `expansion`. All of this is one function, as helpers that take arrays would count their
-    references in every row.
+    surprising examples, see `expansion`.
 
         features     0, 1, ... bias - 1, and bias for the intercept: the axis of beta, gradient, slots and bend
         block        H[slot, slot] of the features that have a slot; slots[feature] is the slot + 1, 0 for a feature
                      that was never seen, -1 for one that waits for a slot
         at, x        of one row: the slots of its features that have one, and their values
-        log          the rows themselves: log_ends[n] to log_ends[n + 1] are row n's entries of log_indices and
-                     log_values, log_rows[n] the numbers of its expansion
+        log          the rows themselves: log.ends[n] to log.ends[n + 1] are row n's entries of log.indices and
+                     log.values, log.rows[n] the numbers of its expansion
     """
-    link, has_intercept, online, has_inactive, logging, maximize_every, block_size = rules
-    beta, gradient, slots, block = quadratic
-    log_ends, log_indices, log_values, log_rows, log_length = log
-    met, n_met, reference, curvature_diagonal = waiting
-    lanes, lane_scores = ahead
+    indptr, indices, values = examples.indptr, examples.indices, examples.values
+    beta, gradient = quadratic.weights, quadratic.gradient
     bias = beta.size - 1
-    places = block.size > 0
-    longest = 0
-    for row in range(start, indptr.size - 1):
-        longest = max(longest, indptr[row + 1] - indptr[row])
-    at = empty(longest + 1, np.int64)
-    x = empty(longest + 1, np.float64)
+    at, x = empty(examples.max_row_length + 1, np.int64), empty(examples.max_row_length + 1, np.float64)
     for row in range(start, indptr.size - 1):
         # Phase 1: predict.
         first, last = indptr[row], indptr[row + 1]
         m = 0.0
         for k in range(first, last):
             m += values[k] * beta[indices[k]]
-        if has_intercept:
+        if rules.has_intercept:
             m += beta[bias]
         score[row] = m
-        probability[row] = links.cdf(link, m)
-        c = weights[row]
+        probability[row] = links.cdf(rules.link, m)
+        c = examples.weights[row]
         if c == 0.0:
             continue
-        n = log_length[0]
-        if logging and (n == log_rows.shape[0] or log_ends[n] + last - first + 1 > log_values.size):
+        n = log.length[0]
+        if rules.keeps_log and (n == log.rows.shape[0] or log.ends[n] + last - first + 1 > log.values.size):
             return row, learned, FULL
         # Phase 2: the log-likelihood at the weights of each penalty of "lookahead".
-        y = signs[row]
-        for lane in range(lanes.shape[0]):
-            ahead = lanes[lane, bias] if has_intercept else 0.0
+        y = examples.labels[row]
+        for lane in range(ahead.weights.shape[0]):
+            lane_score = ahead.weights[lane, bias] if rules.has_intercept else 0.0
             for k in range(first, last):
-                ahead += values[k] * lanes[lane, indices[k]]
-            lane_scores[lane] += c * links.log_cdf(link, y * ahead)
+                lane_score += values[k] * ahead.weights[lane, indices[k]]
+            ahead.scores[lane] += c * links.log_cdf(rules.link, y * lane_score)
         # Phase 3: expand at the margin, and add the gradient.
-        slope, curvature = expansion(link, y * m, reach)
+        slope, curvature = expansion(rules.link, y * m, reach)
         g, h = c * y * slope, c * curvature
-        tally[LOSS] -= c * links.log_cdf(link, y * m)
+        tally[LOSS] -= c * links.log_cdf(rules.link, y * m)
         tally[EXAMPLES] += 1.0
-
         for k in range(first, last):
             gradient[indices[k]] += g * values[k]
-        if has_intercept:
+        if rules.has_intercept:
             gradient[bias] += g
-        # Phase 4: find the features that have a slot in the block; the intercept comes last.
-        size = 0
-        shift = 0.0  # change of the score since the reference weights, at which the other features' gradients are
-        in_order = True
-        for k in range(first, last + has_intercept if places else first):
-            j = np.int64(indices[k]) if k < last else bias
-            slot = slots[j]
-            if slot > 0:
-                at[size] = slot - 1
-                x[size] = values[k] if k < last else 1.0
-                in_order &= size == 0 or at[size] == at[size - 1] + 1
-                if has_inactive:
-                    shift += x[size] * (beta[j] - reference[j])
-                size += 1
-        # Phase 5: add to gradient and curvature of the features that wait for a slot.
-        if has_inactive:
-            for k in range(first, last):
-                j = np.int64(indices[k])
-                if slots[j] <= 0:
-                    value = values[k]
-                    gradient[j] += h * shift * value
-                    curvature_diagonal[j] += h * value * value
-                    if slots[j] == 0:
-                        slots[j] = -1
-                        met[n_met[0]] = j
-                        n_met[0] += 1
-        # Phase 6: add the row's products to the block.
-        for a in range(size):
-            bent = h * x[a]
-            place = at[a]
-            # Online the full block is needed at any time; else each pair is added once.
-            end = size if online else a + 1
-            if in_order:
-                for b in range(end):
-                    block[place, at[0] + b] += bent * x[b]
-            else:
-                for b in range(end):
-                    block[place, at[b]] += bent * x[b]
-        # Phase 7: log the row, and check whether it is time to stop.
-        if logging:
-            to = log_ends[n]
-            for k in range(last - first):
-                log_indices[to + k] = indices[first + k]
-            for k in range(last - first):
-                log_values[to + k] = values[first + k]
-            to += last - first
-            if has_intercept:
-                log_indices[to] = bias
-                log_values[to] = 1.0
-                to += 1
-            log_rows[n, CURVATURE] = h
-            log_rows[n, LINEAR] = g + h * m
-            log_rows[n, SIGN] = y
-            log_rows[n, WEIGHT] = c
-            log_ends[n + 1] = to
-            log_length[0] = n + 1
+        # Phase 4: add the curvature, and log the row.
+        _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, at, x)
+        if rules.keeps_log:
+            log.rows[n, CURVATURE] = h
+            log.rows[n, LINEAR] = g + h * m
+            log.rows[n, SIGN] = y
+            log.rows[n, WEIGHT] = c
+            _append_to_log(indices, values, first, last, rules.has_intercept, np.uint32(bias), log)
+        # Phase 5: check whether it is time to stop.
         learned += 1
-        if block_size > 0 and learned - tally[BLOCK_START] >= block_size:
+        if rules.block_size > 0 and learned - tally[BLOCK_START] >= rules.block_size:
             return row + 1, learned, BLOCK_ENDED
-        if maximize_every > 0 and learned % maximize_every == 0:
+        if rules.maximize_every > 0 and learned % rules.maximize_every == 0:
             return row + 1, learned, MAXIMISE
     return indptr.size - 1, learned, ENDED
+
+
+@inlined
+def _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, at, x):
+    """Add h x x' of a row, entries `first` to `last` of its batch, to H; `at` and `x` are as in `gather`."""
+    beta, gradient, slots, block = quadratic
+    bias = beta.size - 1
+    # Find the features that have a slot in the block; the intercept comes last.
+    size = 0
+    shift = 0.0  # change of the score since the reference weights, at which the other features' gradients are
+    in_order = True
+    for k in range(first, last + rules.has_intercept if block.size > 0 else first):
+        j = np.int64(indices[k]) if k < last else bias
+        slot = slots[j]
+        if slot > 0:
+            at[size] = slot - 1
+            x[size] = values[k] if k < last else 1.0
+            in_order &= size == 0 or at[size] == at[size - 1] + 1
+            if rules.has_inactive:
+                shift += x[size] * (beta[j] - waiting.reference[j])
+            size += 1
+    # Add to gradient and curvature of the features that wait for a slot.
+    if rules.has_inactive:
+        for k in range(first, last):
+            j = np.int64(indices[k])
+            if slots[j] <= 0:
+                value = values[k]
+                gradient[j] += h * shift * value
+                waiting.curvature_diagonal[j] += h * value * value
+                if slots[j] == 0:
+                    slots[j] = -1
+                    waiting.indices[waiting.n_met[0]] = j
+                    waiting.n_met[0] += 1
+    # Add the row's products to the block. Online all of it is needed at any time; else each pair is added once.
+    for a in range(size):
+        bent = h * x[a]
+        place = at[a]
+        end = size if rules.online else a + 1
+        if in_order:
+            for b in range(end):
+                block[place, at[0] + b] += bent * x[b]
+        else:
+            for b in range(end):
+                block[place, at[b]] += bent * x[b]
+
+
+@inlined
+def _append_to_log(indices, values, first, last, has_intercept, bias, log):
+    """Append the features of a row, entries `first` to `last` of its batch, to the log."""
+    n = log.length[0]
+    to = log.ends[n]
+    for k in range(last - first):
+        log.indices[to + k] = indices[first + k]
+    for k in range(last - first):
+        log.values[to + k] = values[first + k]
+    to += last - first
+    if has_intercept:
+        log.indices[to] = bias
+        log.values[to] = 1.0
+        to += 1
+    log.ends[n + 1] = to
+    log.length[0] = n + 1

@@ -61,15 +61,15 @@ from bayou.core.batch import Batch
 from bayou.core.checks import check_bool, check_choice, check_int, check_positive
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner, Scores
+from bayou.kernels.row_layout import batch_arrays
 from bayou.learners.lasso import problem as limits
-from bayou.learners.lasso.expansion import ENDED, FULL, MAXIMISE, SURPRISE, ExpansionConfig, gather, predict
+from bayou.learners.lasso.expansion import ENDED, ExpansionConfig, gather, predict
 from bayou.learners.lasso.multipass import MultipassSolver
 from bayou.learners.lasso.online import OnlineSolver
 from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem, checked_penalty
-from bayou.learners.lasso.sketch import MOST_NONZEROS, MOST_ROWS, Sketch
+from bayou.learners.lasso.sketch import MOST_NONZEROS, MOST_ROWS
 
 ALGORITHMS = {"online": "online", "multipass": "multipass", "reduced": "reduced"}
-_NO_LOG = Sketch(1, rows=0, nonzeros=0)
 
 
 class Lasso(Learner):
@@ -148,8 +148,11 @@ class Lasso(Learner):
         dense = parameters["max_active"] if reduced else limits.DENSE
         logged = bool(block) or not (reduced or self._n_features + 1 <= dense)
         self._problem = LassoProblem(self._n_features, parameters["penalty"], penalize_intercept, dense, logged)
-        self._online = OnlineSolver(self._problem, self._link, parameters) if online else None
-        self._passes = None if online else MultipassSolver(self._problem, reduced, parameters)
+        self._solver: OnlineSolver | MultipassSolver
+        if online:
+            self._solver = OnlineSolver(self._problem, self._link, parameters)
+        else:
+            self._solver = MultipassSolver(self._problem, reduced, parameters)
         self._rules = ExpansionConfig(
             link=self._link,
             has_intercept=self._has_intercept,
@@ -177,13 +180,7 @@ class Lasso(Learner):
             arrays["active"] = problem.active
         if problem.sketch is not None:
             arrays |= problem.sketch.arrays()
-        return arrays | self._method.arrays()
-
-    @property
-    def _method(self) -> OnlineSolver | MultipassSolver:
-        method = self._online or self._passes
-        assert method is not None
-        return method
+        return arrays | self._solver.arrays()
 
     def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
         problem = self._problem
@@ -195,15 +192,14 @@ class Lasso(Learner):
                 problem.active, problem.block = np.zeros(size, np.int64), np.zeros((size, size))
             if problem.sketch is not None:
                 problem.sketch.resize(shapes)
-            if self._online is not None and not problem.dense:
-                waiting = self._online.waiting
+            if self._rules.has_inactive:
+                waiting = self._solver.waiting
                 waiting.n_met[0] = min(shapes["met"][0], len(waiting.indices))
         except (LookupError, ValueError, TypeError):
             raise BadModel("the model lacks a part of its sketch; its file was not written by bayou.") from None
 
     def _check_state(self) -> None:
-        problem = self._problem
-        met = self._online.inactive_features if self._online is not None else np.zeros(0, np.uint32)
+        problem, met = self._problem, self._solver.waiting.seen
         active = problem.active
         if problem.sketch is not None:
             problem.sketch.check()
@@ -222,11 +218,10 @@ class Lasso(Learner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
-        values, signs, weights = batch.values, signs.astype(np.float64), weights.astype(np.float64)
-        problem, method = self._problem, self._method
+        problem, solver = self._problem, self._solver
         score, probability = np.empty(len(batch)), np.empty(len(batch))
         if not weights.any():
-            rows = batch.indptr, batch.indices, values
+            rows = batch.indptr, batch.indices, batch.values
             predict(*rows, self._link, self._has_intercept, problem.weights, score, probability)
             return Scores(probability, score, None)
         log = problem.sketch
@@ -235,35 +230,25 @@ class Lasso(Learner):
                 raise BadInput(f'a row has {batch.max_row_length:,} features; use algorithm="reduced".')
             if log.folded is not None and log.folded.nnz * 16 > MOST_BYTES:
                 raise BadInput('the sketch has grown beyond 4 GB; use algorithm="reduced", or fewer features.')
-        row, learned = 0, self._examples
-        while True:
-            row, learned, why = gather(
-                batch.indptr,
-                batch.indices,
-                values,
-                signs,
-                weights,
+        examples = batch_arrays(batch, signs.astype(np.float64), weights.astype(np.float64))
+        row, learned, reason = 0, self._examples, None
+        while reason != ENDED:
+            row, learned, reason = gather(
+                examples,
                 row,
                 learned,
                 self._rules,
-                SURPRISE if self._passes is None else self._passes.max_margin_excess(),
+                solver.max_margin_excess(),
                 problem.quadratic,
-                (log or _NO_LOG).log,
-                method.waiting,
-                method.ahead,
+                problem.log,
+                solver.waiting,
+                solver.ahead,
                 problem.tally.numbers,
                 score,
                 probability,
             )
-            if why == ENDED:
-                break
-            if self._online is not None and why == MAXIMISE:
-                self._online.maximise(learned)
-                continue
-            if self._online is not None:
-                self._online.reexpand_block(learned)
-            if why == FULL and log is not None and not problem.dense:
-                log.flush_log()
+            if reason != ENDED:
+                solver.resume(reason, learned)
         return Scores(probability, score, None)
 
     def end_pass(self) -> bool:
@@ -273,16 +258,11 @@ class Lasso(Learner):
         """
         self._check_writable()
         with self._lock:
-            if self._online is not None:
-                self._online.maximise(self._examples, final=True)
-                return True  # there is no more to gain from the same data
-            if self._passes is None or self._problem.tally.examples == 0:
-                return False
-            return self._passes.end_pass()
+            return self._solver.end_pass(self._examples)
 
     def at_penalty(self, penalty: Any) -> Self:
         """Return a learner with the same parameters but another penalty, whose passes start from this one's weights."""
-        if self._online is not None:
+        if self._rules.online:
             raise BadInput('online there is one pass; at_penalty is for algorithm="multipass" and "reduced".')
         with self._lock:
             other = type(self)(**{**self._parameters, "penalty": penalty})
@@ -294,7 +274,7 @@ class Lasso(Learner):
 
     def progress(self) -> str:
         """Return a short description of the progress of the passes; "" online."""
-        return "" if self._passes is None else self._passes.progress()
+        return self._solver.progress()
 
     # --- looking inside -----------------------------------------------------------------------------------------
 
@@ -335,13 +315,13 @@ class Lasso(Learner):
     @property
     def penalty_in_force(self) -> float:
         """The penalty after the examples so far, with its ramp, or as chosen by "lookahead"."""
-        return self._problem.scale() if self._online is None else self._online.penalty_in_force(self._examples)
+        return self._solver.penalty_in_force(self._examples)
 
     # --- merging ------------------------------------------------------------------------------------------------
 
     def _merge_one(self, other: Self, base: Self | None) -> None:
         """Add the sums of `other`, minus those of `base`. All must be at the same weights, for the same features."""
-        if self._online is not None:
+        if self._rules.online:
             raise BadModel(
                 "online sketches were expanded along different ways and cannot be merged; "
                 'those of algorithm="multipass" and "reduced" can.'

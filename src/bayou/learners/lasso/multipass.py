@@ -51,7 +51,7 @@ class MultipassSolver:
         return int(self._problem.tally.active_limit) or self._max_active
 
     def max_margin_excess(self) -> float:
-        """Return how far the peak of a surprising example of margin z may lie beyond |z|; see `gather.expansion`."""
+        """Return how far the peak of a surprising example of margin z may lie beyond |z|; see `expansion.expansion`."""
         return self._problem.tally.max_margin_excess or math.inf
 
     def progress(self) -> str:
@@ -70,10 +70,19 @@ class MultipassSolver:
             words.append(f"max_active raised to {self.active_limit:,}")
         return ", ".join(words)
 
-    def end_pass(self) -> bool:
+    def penalty_in_force(self, learned: int) -> float:
+        return self._problem.scale()
+
+    def resume(self, reason: int, learned: int) -> None:
+        """Make room in the log, for which `gather` stopped."""
+        self._problem.flush_log()
+
+    def end_pass(self, learned: int) -> bool:
         """Go to the quadratic's maximum, or shorten the last step if it went too far; return True once certified."""
         problem = self._problem
-        tally, penalty = problem.tally, problem.penalties()
+        if problem.tally.examples == 0:
+            return False
+        tally, penalty = problem.tally, problem.penalty
         worst = float(violations(problem.gradient, problem.weights, penalty).max())
         tally.passes += 1
         tally.objective = tally.loss + (penalty * np.abs(problem.weights)).sum()
@@ -129,14 +138,14 @@ class MultipassSolver:
         """Bring the weights to the maximum of the quadratic gathered in this pass, and `gradient` along with them."""
         problem = self._problem
         if problem.sketch is not None:
-            improve(problem.sketch, gradient, problem.weights, problem.penalties(), tolerance)
+            improve(problem.sketch, gradient, problem.weights, problem.penalty, tolerance)
             return
         active = problem.active
         # Each pair was added once, on one side of the diagonal.
         whole = problem.block + problem.block.T
         whole[np.diag_indices_from(whole)] *= 0.5
         near, weights = gradient[active], problem.weights[active]
-        coordinate_descent(whole, near, weights, problem.penalty_of(active), tolerance, MAX_SWEEPS)
+        coordinate_descent(whole, near, weights, problem.penalty[active], tolerance, MAX_SWEEPS)
         problem.weights[active], gradient[active] = weights, near
 
     def _next_active(self, gradient: np.ndarray, raise_room: bool) -> np.ndarray:
@@ -147,7 +156,7 @@ class MultipassSolver:
         problem = self._problem
         if problem.dense:
             return problem.active
-        size, penalty = np.abs(gradient), problem.penalties()
+        size, penalty = np.abs(gradient), problem.penalty
         rank = np.zeros(len(size), np.int8)
         rank[size >= self._slack * penalty] = 1
         rank[problem.active] = 2

@@ -13,7 +13,7 @@ import numpy as np
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.l1_solver import MAX_SWEEPS, coordinate_descent, improve
-from bayou.learners.lasso.expansion import SURPRISE, InactiveFeatures, LookaheadState, expansion
+from bayou.learners.lasso.expansion import FULL, MAXIMISE, SURPRISE, InactiveFeatures, LookaheadState, expansion
 from bayou.learners.lasso.problem import LassoProblem
 from bayou.learners.lasso.sketch import CURVATURE, LINEAR, SIGN, WEIGHT
 
@@ -44,17 +44,12 @@ class OnlineSolver:
         # The intercept is always active.
         problem.activate(np.arange(size) if problem.dense else np.array([size - 1]))
 
-    @property
-    def inactive_features(self) -> np.ndarray:
-        """The features that were seen and had no slot at first."""
-        return self.waiting.indices[: self.waiting.n_met[0]]
-
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays to save in addition to those of the problem, by name."""
         found: dict[str, np.ndarray] = {}
         if not self._problem.dense:
             found |= {
-                "met": self.inactive_features,
+                "met": self.waiting.seen,
                 "reference": self.waiting.reference,
                 "bend": self.waiting.curvature_diagonal,
             }
@@ -73,6 +68,27 @@ class OnlineSolver:
             return float(LOOKAHEAD[self.ahead.scores.argmax()] * math.sqrt(max(learned, 1)))
         return self.ramped(learned) * self._problem.scale()
 
+    def max_margin_excess(self) -> float:
+        """Return how far the peak of a surprising example of margin z may lie beyond |z|; see `expansion.expansion`."""
+        return SURPRISE
+
+    def progress(self) -> str:
+        return ""
+
+    def resume(self, reason: int, learned: int) -> None:
+        """Do what `gather` stopped for, after `learned` examples."""
+        if reason == MAXIMISE:
+            self.maximise(learned)
+        else:
+            self.reexpand_block(learned)
+            if reason == FULL:
+                self._problem.flush_log()
+
+    def end_pass(self, learned: int) -> bool:
+        """Bring the weights to the maximum of the sketch; return True: there is no more to gain from the same data."""
+        self.maximise(learned, final=True)
+        return True
+
     def maximise(self, learned: int, final: bool = False) -> None:
         """Bring the weights to the maximum of the sketch: approximately, or (final) exactly."""
         problem = self._problem
@@ -82,11 +98,11 @@ class OnlineSolver:
         if self.looks_ahead:
             self._maximise_lanes(math.sqrt(max(learned, 1)), tolerance, sweeps)
         elif problem.dense:
-            gradient, weights, penalty = problem.gradient, problem.weights, problem.penalties(share)
+            gradient, weights, penalty = problem.gradient, problem.weights, share * problem.penalty
             coordinate_descent(problem.block, gradient, weights, penalty, share * tolerance, sweeps)
         elif final and problem.sketch is not None:
             self._refresh()
-            improve(problem.sketch, problem.gradient, problem.weights, problem.penalties(share), share * tolerance)
+            improve(problem.sketch, problem.gradient, problem.weights, share * problem.penalty, share * tolerance)
             self.waiting.reference[:] = problem.weights
         else:
             self._maximise_active(share, share * tolerance)
@@ -103,7 +119,7 @@ class OnlineSolver:
         while waking:
             active = problem.active
             weights, gradient = problem.weights[active], problem.gradient[active]
-            penalty = share * problem.penalty_of(active)
+            penalty = share * problem.penalty[active]
             coordinate_descent(problem.block, gradient, weights, penalty, tolerance, ONLINE_SWEEPS)
             problem.weights[active], problem.gradient[active] = weights, gradient
             waking = self._activate_violating(share)
@@ -113,12 +129,12 @@ class OnlineSolver:
         problem = self._problem
         change = problem.weights[problem.active] - self.waiting.reference[problem.active]
         reach = _squared_length(problem.block, change)
-        waiting = self.inactive_features, problem.slots, problem.gradient
-        if not _any_in_reach(*waiting, self.waiting.curvature_diagonal, reach, problem.penalty_each, share):
+        waiting = self.waiting.seen, problem.slots, problem.gradient
+        if not _any_in_reach(*waiting, self.waiting.curvature_diagonal, reach, problem.penalty, share):
             return False
         self._refresh()
-        near = _near_violation(*waiting, problem.penalty_each, share * self._slack)
-        beyond = np.abs(problem.gradient[near]) > share * problem.penalty_of(near)
+        near = _near_violation(*waiting, problem.penalty, share * self._slack)
+        beyond = np.abs(problem.gradient[near]) > share * problem.penalty[near]
         self._activate(near)
         return bool(beyond.any())
 
@@ -141,7 +157,7 @@ class OnlineSolver:
         self._refresh()
         found = []
         for lane, multiple in zip(self.ahead.weights, LOOKAHEAD, strict=True):
-            gradient, penalty = problem.gradient.copy(), problem.penalties(multiple * root)
+            gradient, penalty = problem.gradient.copy(), multiple * root * problem.penalty
             changed = np.flatnonzero(lane != problem.weights)
             change = (lane - problem.weights)[changed]
             if problem.sketch is None:
@@ -207,7 +223,7 @@ def _any_in_reach(inactive_features, slots, gradient, bend, reach, penalty, shar
     for k in range(inactive_features.size):
         j = inactive_features[k]
         if slots[j] < 0:
-            room = share * (penalty[j] if penalty.size > 1 else penalty[0]) - abs(gradient[j])
+            room = share * penalty[j] - abs(gradient[j])
             if room <= 0.0 or room * room <= bend[j] * reach:
                 return True
     return False
@@ -220,7 +236,7 @@ def _near_violation(inactive_features, slots, gradient, penalty, share):
     size = 0
     for k in range(inactive_features.size):
         j = inactive_features[k]
-        if slots[j] < 0 and abs(gradient[j]) > share * (penalty[j] if penalty.size > 1 else penalty[0]):
+        if slots[j] < 0 and abs(gradient[j]) > share * penalty[j]:
             found[size] = j
             size += 1
     return found[:size]

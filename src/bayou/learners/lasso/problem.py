@@ -15,6 +15,7 @@ from bayou.learners.lasso.sketch import Sketch
 DENSE = 2048
 # Largest matrices and sketches that are accepted.
 MOST_BYTES = 4 << 30
+_NO_SKETCH = Sketch(1, rows=0, nonzeros=0)
 
 
 class _TallyField:
@@ -59,13 +60,15 @@ class LassoProblem:
         size = n_features + 1
         self.n_features = n_features
         self.dense = size <= dense
-        self.penalty_each = np.atleast_1d(np.asarray(1.0 if isinstance(penalty, str) else penalty))
-        self.intercept_penalty = float(self.penalty_each.mean()) if penalize_intercept else 0.0
+        gamma = 1.0 if isinstance(penalty, str) else penalty
+        self.penalty = np.zeros(size)
+        self.penalty[:-1], self.penalty[-1] = gamma, np.mean(gamma) if penalize_intercept else 0.0
         self.weights, self.gradient = np.zeros(size), np.zeros(size)
         # A feature's slot in the block, counted from 1; 0 if it was never seen, -1 if it was seen but has none.
         self.slots = np.zeros(size, np.int32)
         self.tally = Tally()
         self.sketch = Sketch(size) if logged else None
+        self.log = (self.sketch or _NO_SKETCH).log
 
     def activate(self, features: np.ndarray) -> None:
         """Make these features the active ones, with an empty block."""
@@ -74,23 +77,18 @@ class LassoProblem:
         self.slots[features] = np.arange(1, len(features) + 1)
         self.block = np.zeros((len(features), len(features)))
 
+    def flush_log(self) -> None:
+        """Make room in the log of the sketch, unless H is one matrix."""
+        if self.sketch is not None and not self.dense:
+            self.sketch.flush_log()
+
     @property
     def quadratic(self) -> Quadratic:
         return Quadratic(self.weights, self.gradient, self.slots, self.block)
 
-    def penalty_of(self, features: np.ndarray) -> np.ndarray:
-        """Return gamma of some features; n_features stands for the intercept."""
-        each = self.penalty_each
-        own = np.full(len(features), each[0]) if len(each) == 1 else np.append(each, 0.0)[features]
-        own[features == self.n_features] = self.intercept_penalty
-        return own
-
-    def penalties(self, share: float = 1.0) -> np.ndarray:
-        return share * self.penalty_of(np.arange(self.n_features + 1))
-
     def scale(self) -> float:
         """Return the unit of violations: the largest penalty, or 1 if nothing is penalized."""
-        return float(self.penalty_each.max()) or 1.0
+        return float(self.penalty[:-1].max()) or 1.0
 
 
 def checked_penalty(penalty: Any, n_features: int) -> Any:
