@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bayou.core.files import remove_all_leftovers, whole_file
+from bayou.core.files import remove_leftovers, whole_file
 from bayou.runs.output_paths import check_outputs
 
 
@@ -128,7 +128,7 @@ def test_what_any_killed_process_left_in_a_folder_is_removed(tmp_path):
     for name in (".hidden.part", "c.01234567.part", ".d.0123456.part"):  # which are nothing of ours
         (tmp_path / name).mkdir()
     with whole_file(tmp_path / "at_work.txt") as temporary:
-        remove_all_leftovers(tmp_path)
+        remove_leftovers(tmp_path)
         temporary.write_text("done")
     assert (tmp_path / "at_work.txt").read_text() == "done"
     assert sorted(os.listdir(tmp_path)) == [".d.0123456.part", ".hidden.part", "at_work.txt", "c.01234567.part"]

@@ -357,7 +357,7 @@ def _state(owner: Any) -> Any:
         header, arrays = owner.saved()
         return repr(header), {name: array.tobytes() for name, array in arrays.items()}
     if isinstance(owner, Batch):
-        return [pickle.dumps(getattr(owner, name)) for name in Batch.__slots__]
+        return [pickle.dumps(array) for array in vars(owner).values()]
     return {name: _state(part) if hasattr(part, "saved") else pickle.dumps(part) for name, part in _parts(owner)}
 
 

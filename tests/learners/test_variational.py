@@ -105,18 +105,17 @@ def test_float32_stays_near_the_reference(mean_update, seed):
 
 
 @njit
-def draw(table, seed, example, feature, count, nodes):
-    _draw(table, seed, example, feature, count, nodes)
+def draw(table, seed, example, feature, nodes):
+    _draw(table, seed, example, feature, nodes)
 
 
 def test_the_kernels_draws_are_the_references():
     table = _quantiles()
     for count in (1, 4, 7, 100):
         nodes = np.zeros(104)
-        draw(table, np.uint64(2**64 - 5), np.uint64(12), np.uint64(2**63), count, nodes)
+        draw(table, np.uint64(2**64 - 5), np.uint64(12), np.uint64(2**63), nodes)
         expected = reference_variational.normal_draws(2**64 - 5, 12, 2**63, count)
         np.testing.assert_allclose(nodes[:count], expected, rtol=1e-11)
-        assert not nodes[count:].any()
 
 
 def test_draws_are_fresh_for_each_feature_and_example_and_differ_by_seed():

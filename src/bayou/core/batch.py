@@ -62,22 +62,6 @@ class Batch:
     (2, 2, 7)
     """
 
-    __slots__ = (
-        "groups",
-        "indices",
-        "indptr",
-        "is_all_ones",
-        "labels",
-        "max_abs_value",
-        "max_index",
-        "max_row_length",
-        "n_wrapped",
-        "positions",
-        "tags",
-        "values",
-        "weights",
-    )
-
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
@@ -375,14 +359,7 @@ class Batch:
     def replace(self, **parts: Any) -> Batch:
         """Return a batch with some attributes replaced, which are not checked; the others are shared."""
         other = object.__new__(Batch)
-        other.indptr, other.indices, other.values = self.indptr, self.indices, self.values
-        other.labels, other.weights = self.labels, self.weights
-        other.tags, other.positions, other.n_wrapped = self.tags, self.positions, self.n_wrapped
-        other.groups = self.groups
-        other.max_row_length, other.max_abs_value = self.max_row_length, self.max_abs_value
-        other.max_index, other.is_all_ones = self.max_index, self.is_all_ones
-        for name, part in parts.items():
-            setattr(other, name, part)
+        other.__dict__ = self.__dict__ | parts
         return other
 
     def to_csr(self, n_features: int | None = None) -> Any:

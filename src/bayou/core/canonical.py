@@ -79,11 +79,11 @@ def canonical(
     """Return the rows with duplicates summed (in their lowest group) and zeros dropped; None if there are neither."""
     flags = np.zeros(len(indptr) - 1, np.bool_)
     if seen.zeros:
-        _flag_zeros(indptr, values, flags)
+        flags[np.searchsorted(indptr, np.flatnonzero(values == 0), side="right") - 1] = True
     repeated = not seen.ascending and _flag_repeated(indptr, indices, seen.longest, flags)
     if not seen.zeros and not repeated:
         return None
-    known = np.empty(0, np.uint8) if groups is None else groups
+    known = np.zeros(len(indices), np.uint8) if groups is None else groups
     *merged, known = _merge(indptr, indices, values, known, seen.longest, flags)
     return *merged, None if groups is None else known
 
@@ -171,14 +171,6 @@ def _flag_repeated(indptr, indices, longest, flags):
 
 
 @kernel
-def _flag_zeros(indptr, values, flags):
-    """Flag the rows that contain a zero value."""
-    for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1]):
-            flags[row] |= values[k] == 0
-
-
-@kernel
 def _merge(indptr, indices, values, groups, longest, flags):
     """Return rows with each feature once, at its first position, and no zero values; only flagged rows change."""
     slots, owners = _tables(longest)
@@ -187,7 +179,6 @@ def _merge(indptr, indices, values, groups, longest, flags):
     new_indices = np.empty_like(indices)
     new_values = np.empty_like(values)
     new_groups = np.empty_like(groups)
-    grouped = groups.size > 0
     size = 0
     row = 0
     while row < flags.size:
@@ -201,15 +192,14 @@ def _merge(indptr, indices, values, groups, longest, flags):
             size += last - first
             new_indices[start:size] = indices[first:last]
             new_values[start:size] = values[first:last]
-            if grouped:
-                new_groups[start:size] = groups[first:last]
+            new_groups[start:size] = groups[first:last]
             continue
         last = indptr[row + 1]
         for k in range(first, last):
             at = _probe(slots, owners, row, indices[k])
             if owners[at] == row:
                 place = places[at]
-                if grouped and values[k] != 0:
+                if values[k] != 0:
                     new_groups[place] = min(new_groups[place], groups[k]) if new_values[place] != 0 else groups[k]
                 new_values[place] += values[k]
             else:
@@ -218,18 +208,16 @@ def _merge(indptr, indices, values, groups, longest, flags):
                 places[at] = size
                 new_indices[size] = indices[k]
                 new_values[size] = values[k]
-                if grouped:
-                    new_groups[size] = groups[k]
+                new_groups[size] = groups[k]
                 size += 1
         kept = start
         for k in range(start, size):
             if new_values[k] != 0:
                 new_indices[kept] = new_indices[k]
                 new_values[kept] = new_values[k]
-                if grouped:
-                    new_groups[kept] = new_groups[k]
+                new_groups[kept] = new_groups[k]
                 kept += 1
         size = kept
         row += 1
         new_indptr[row] = size
-    return new_indptr, new_indices[:size], new_values[:size], new_groups[: size if grouped else 0]
+    return new_indptr, new_indices[:size], new_values[:size], new_groups[:size]

@@ -87,7 +87,7 @@ class Counters:
         """Return the counters from the result of `to_json`."""
         plain = _mapping("counters", plain)
         name = next((name for name in _LOSSES if name in plain), _LOSSES[0])
-        return cls(**_numbers("counters", plain, cls, except_=("loss_name",)), loss_name=name)
+        return cls(**_numbers("counters", plain, cls), loss_name=name)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class ResumePoint:
     @classmethod
     def from_json(cls, plain: Any) -> ResumePoint:
         plain = _mapping("unfinished", plain)
-        numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls, except_=("files",))
+        numbers = _numbers("unfinished", {**plain, "passed": plain.get("pass", 0)}, cls)
         # Pipes only have a name.
         files = _marks(plain.get("files")) or [FileFingerprint(str(name)) for name in plain.get("data") or ()]
         return cls(files=files, **numbers)
@@ -143,14 +143,14 @@ class RoundProgress:
     batch: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "losses": list(self.losses)}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, plain: Any) -> RoundProgress:
         plain = _mapping("rounds", plain)
-        numbers = _numbers("rounds", plain, cls, except_=("plan", "losses"))
+        numbers = _numbers("rounds", plain, cls)
         losses = plain.get("losses", [])
-        if not isinstance(losses, list) or not all(isinstance(loss, int | float) for loss in losses):
+        if not isinstance(losses, list | tuple) or not all(isinstance(loss, int | float) for loss in losses):
             raise BadModel(f"the model's rounds have losses = {losses!r}; it must be a list of numbers.")
         return cls(plan=dict(_mapping("plan", plain.get("plan", {}))), losses=tuple(losses), **numbers)
 
@@ -275,21 +275,17 @@ class Extras:
         """
         for one in (other,) if base is None else (other, base):
             self.check_alike(one)
+        base = Extras() if base is None else base
         names = copy.deepcopy(self.names or other.names)
         if self.names is not None and names is not None and other.names is not None:
             names.merge(other.names)
-        numberings = (self.numbering, other.numbering)
-        uses = (
-            None
-            if self.uses is None or other.uses is None
-            else self.uses.merge(other.uses, None if base is None else base.uses)
-        )
+        numberings = (numbering for numbering in (self.numbering, other.numbering) if numbering is not None)
         return Extras(
             recipe=self.recipe,
             names=names,
-            numbering=copy.deepcopy(max(numberings, key=lambda numbering: -1 if numbering is None else len(numbering))),
-            uses=uses,
-            counters=_added(self.counters, other.counters, None if base is None else base.counters),
+            numbering=copy.deepcopy(max(numberings, key=len, default=None)),
+            uses=None if self.uses is None or other.uses is None else self.uses.merge(other.uses, base.uses),
+            counters=_added(self.counters, other.counters, base.counters),
             finished=list(dict.fromkeys([*self.finished, *other.finished])),
             classes=max(self.classes, other.classes, key=len),
             groups=self.groups or other.groups,
@@ -324,9 +320,14 @@ class Extras:
         def under(prefix: str) -> dict[str, np.ndarray]:
             return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
-        extras = cls(counters=part("counters", Counters), unfinished=part("unfinished", ResumePoint))
-        extras.rounds, extras.groups = part("rounds", RoundProgress), plain.get("groups") is True
-        extras.finished, extras.classes = _marks(plain.get("finished")), _class_names(plain.get("classes"))
+        extras = cls(
+            counters=part("counters", Counters),
+            unfinished=part("unfinished", ResumePoint),
+            finished=_marks(plain.get("finished")),
+            classes=_class_names(plain.get("classes")),
+            rounds=part("rounds", RoundProgress),
+            groups=plain.get("groups") is True,
+        )
         if plain.get("recipe") is None:
             return extras
         from bayou.recipe.feature_counts import FeatureCounts
@@ -368,9 +369,9 @@ def _marks(plain: Any) -> list[FileFingerprint]:
     return [FileFingerprint.from_json(one) for one in plain or ()]
 
 
-def _numbers(what: str, plain: Mapping[str, Any], kind: Any, except_: tuple[str, ...]) -> dict[str, Any]:
+def _numbers(what: str, plain: Mapping[str, Any], kind: Any) -> dict[str, Any]:
     """Return the numeric fields of a dataclass that `plain` has; the others keep their defaults."""
-    names = [part.name for part in fields(kind) if part.name not in except_]
+    names = [part.name for part in fields(kind) if isinstance(part.default, int | float | None)]
     found = {name: plain[name] for name in names if plain.get(name) is not None}
     for name, value in found.items():
         if not isinstance(value, int | float):

@@ -39,7 +39,7 @@ def whole_file(path: str | os.PathLike[str], flush: bool = True) -> Iterator[Pat
     if is_special(path):
         yield path
         return
-    remove_leftovers(path)
+    remove_leftovers(path.parent, path.name)
     with _own_folder(path) as folder:
         temporary = folder / path.name
         old = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
@@ -69,17 +69,11 @@ def _own_folder(path: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove temporary folders for `path` that dead processes left; a live process holds a lock on its folder."""
-    _remove_leftovers(path.parent, path.name)
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove temporary folders that dead processes left for a file of a folder, or for any (None).
 
-
-def remove_all_leftovers(folder: Path) -> None:
-    """Remove temporary folders that dead processes left for any file of a folder."""
-    _remove_leftovers(folder, None)
-
-
-def _remove_leftovers(folder: Path, name: str | None) -> None:
+    A live process holds a lock on its folder.
+    """
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):

@@ -16,14 +16,12 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
 
-from bayou.core import threads
 from bayou.core.errors import BadModel
 from bayou.core.files import whole_file
 from bayou.kernels.compiling import kernel
@@ -41,8 +39,6 @@ _TYPES = {
 }  # fmt: skip
 # Bytes of an array that are copied at a time, so that a large one is never held twice.
 _BLOCK_BYTES = 8 << 20
-# Size in bytes from which a table is scanned in parallel, and the number of threads for it.
-_LARGE, _APART = 64 << 20, 2
 
 
 class PackedArray(NamedTuple):
@@ -117,18 +113,11 @@ def _compare(what: str, found: str, expected: str) -> None:
 
 def packed(array: np.ndarray) -> PackedArray:
     """Pack an array: a copy of the rows with a bit set if that is smaller, else the array itself."""
-    if array.ndim and len(array) >= _WORTH_IT and is_sparse_smaller(array.shape, array.dtype, _at_least(array)):
+    if array.ndim and len(array) >= _WORTH_IT:
         rows = nonzero_rows(array)
         if is_sparse_smaller(array.shape, array.dtype, len(rows)):
             return PackedArray(array.shape, rows.astype(np.uint32), array[rows])
     return PackedArray(array.shape, None, array)
-
-
-def _at_least(array: np.ndarray) -> int:
-    """Return a lower bound of the number of rows with a bit set, which is faster than finding them."""
-    if array.ndim > 1 or array.dtype.kind == "f":  # -0.0 has a bit set, too
-        return 0
-    return int(np.count_nonzero(array))
 
 
 def is_sparse_smaller(shape: tuple[int, ...], dtype: np.dtype, touched: int) -> bool:
@@ -145,9 +134,7 @@ def nonzero_rows(*arrays: np.ndarray) -> np.ndarray:
         row_bytes = array.dtype.itemsize * width
         rows = np.ascontiguousarray(array).reshape(len(array), width).view(np.uint8)
         if row_bytes % 8 == 0:
-            parts = zip(np.array_split(rows, _APART), np.array_split(marks, _APART), strict=True)
-            work = [partial(_mark, some.ctypes.data, row_bytes, of_some) for some, of_some in parts]
-            threads.run_all(work, parallel=rows.nbytes > _LARGE)
+            _mark(rows.ctypes.data, row_bytes, marks)
         else:
             words = rows.view(np.uint32 if row_bytes % 4 == 0 else np.uint8)
             marks |= words[:, 0] != 0 if words.shape[1] == 1 else words.any(axis=1)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from bayou.kernels.allocate import empty
+from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 
 
@@ -42,31 +42,17 @@ def log_peaks(degrees):
     return found
 
 
-def log_densities(errors: np.ndarray, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """Return the log density of each error."""
-    found = np.empty(len(errors))
-    _log_densities(errors, shares, scales, degrees, found)
-    return found
-
-
-def nearer(errors: np.ndarray, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """Return P(|e| <= |error|) for each error."""
-    found = np.empty(len(errors))
-    _nearer(errors, shares, scales, degrees, found)
-    return found
-
-
 def reaches(level: float, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
     """Return the a with P(|e| <= a) = level for each row."""
     from scipy.special import stdtrit
 
-    found = np.empty(len(shares))
-    _reaches(level, shares, scales, degrees, stdtrit(degrees, 0.5 + 0.5 * level), found)
-    return found
+    return _reaches(level, shares, scales, degrees, stdtrit(degrees, 0.5 + 0.5 * level))
 
 
 @kernel
-def _log_densities(errors, shares, scales, degrees, found):
+def log_densities(errors, shares, scales, degrees):
+    """Return the log density of each error."""
+    found = empty(errors.size, np.float64)
     constants = log_peaks(degrees)
     for row in range(errors.size):
         most = -np.inf
@@ -80,24 +66,28 @@ def _log_densities(errors, shares, scales, degrees, found):
         for k in range(degrees.size):
             whole += math.exp(logs[k] - most)
         found[row] = most + math.log(whole)
+    return found
 
 
 @kernel
-def _nearer(errors, shares, scales, degrees, found):
+def nearer(errors, shares, scales, degrees):
+    """Return P(|e| <= |error|) for each error."""
+    found = zeros(errors.size, np.float64)
     for row in range(errors.size):
-        found[row] = 0.0
         for k in range(degrees.size):
             found[row] += shares[row, k] * within(abs(errors[row]) / scales[row, k], degrees[k])
+    return found
 
 
 @kernel
-def _reaches(level, shares, scales, degrees, single, found):
-    """Fill `found` with the a of `reaches`, by Newton's method with bisection when a step leaves the bracket.
+def _reaches(level, shares, scales, degrees, single):
+    """Return the a of `reaches`, by Newton's method with bisection when a step leaves the bracket.
 
     `single` has the a of each component alone, at a scale of 1. Times the scales, the smallest and the largest of these
     bracket the solution.
     """
     peaks = np.exp(log_peaks(degrees))
+    found = empty(len(shares), np.float64)
     for row in range(found.size):
         low, high = np.inf, 0.0
         for k in range(degrees.size):
@@ -123,3 +113,4 @@ def _reaches(level, shares, scales, degrees, single, found):
             if abs(step) <= 1e-12 * a:
                 break
         found[row] = a
+    return found

@@ -91,12 +91,6 @@ class AdaGrad(GradientLearner, LocationStrengthMixin):
     def _rule(self) -> int:
         return GRADIENT
 
-    def _held_at(self, features: np.ndarray) -> np.ndarray:
-        return np.zeros(len(features))
-
-    def _held_apart(self) -> float:
-        return 0.0
-
     def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
         for name, mine in self._arrays().items():
             before = None if base is None else base._arrays()[name]

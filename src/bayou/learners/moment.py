@@ -294,14 +294,6 @@ def _looked_up(table, m, s2):
 
 
 @kernel
-def _step_slopes(m, s2):
-    """Return the result of `_log_slopes` where S is a step: F(m) = Phi(m/sd), with a slope of at most 1."""
-    sd = math.sqrt(s2)
-    slope, fall = links.slope_and_curvature(links.PROBIT, m / sd)
-    return min(slope / sd, 1.0), fall / s2
-
-
-@kernel
 def _probit_slopes(m, s2, noise):
     """Return d log Z/dm and -d^2 log Z/dm^2 of Z = Phi(m / sqrt(noise + s2))."""
     spread = noise + s2
@@ -355,7 +347,9 @@ def _stream(examples, beliefs, probit, noise, table, example, score_mean, score_
         elif s2 < STEP_FROM:
             slope, fall = _log_slopes(y * m, s2, v0, v1, d0, d1)
         else:
-            slope, fall = _step_slopes(y * m, s2)
+            # S is a step: F(m) = Phi(m/sd), with a slope of at most 1
+            slope, fall = _probit_slopes(y * m, s2, 0.0)
+            slope = min(slope, 1.0)
         if c == 1.0:
             left = max(1.0 - s2 * fall, LEAST_LEFT)
         elif probit:

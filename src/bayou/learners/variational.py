@@ -87,7 +87,6 @@ class ExpectationNodes(NamedTuple):
     draws: bool  # whether the nodes are drawn anew for each weight and example
     table: np.ndarray  # the quantiles that draws are taken from
     seed: np.uint64
-    n_points: int  # number of nodes; the rest of `nodes` is padding
 
 
 class Variational(DiagonalGaussian, LocationStrengthMixin):
@@ -143,8 +142,9 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
 
     def _run_kernel(self, examples: BatchArrays, mean: np.ndarray, variance: np.ndarray) -> None:
         nodes = self._nodes.copy()  # draws are written to it, and snapshots may predict at the same time
-        seed, n_points = np.uint64(self._parameters["seed"]), self._parameters["n_points"]
-        points = ExpectationNodes(nodes, self._node_weights, self._draws, self._table, seed, n_points)
+        points = ExpectationNodes(
+            nodes, self._node_weights, self._draws, self._table, np.uint64(self._parameters["seed"])
+        )
         _stream(examples, self._beliefs(), points, self._taylor, np.uint64(self._examples), mean, variance)
 
     @property
@@ -161,22 +161,18 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
 
 
 @inlined
-def _draw(table, seed, example, feature, count, nodes):
-    """Fill nodes[:count] with new normal draws: four per hash, 16 bits each."""
+def _draw(table, seed, example, feature, nodes):
+    """Fill `nodes` with new normal draws: four per hash, 16 bits each."""
     key = mix(seed + GOLDEN)
     key = mix(key ^ (example + GOLDEN))
     key = mix(key ^ (np.uint64(feature) + GOLDEN))
     low = np.uint64(0xFFFF)
-    for j in range(0, count // 4 * 4, 4):
+    for j in range(0, nodes.size, 4):
         bits = mix(key + np.uint64(j // 4 + 1) * GOLDEN)
         nodes[j] = table[bits & low]
         nodes[j + 1] = table[(bits >> np.uint64(16)) & low]
         nodes[j + 2] = table[(bits >> np.uint64(32)) & low]
         nodes[j + 3] = table[bits >> np.uint64(48)]
-    bits = mix(key + np.uint64(count // 4 + 1) * GOLDEN)
-    for j in range(count // 4 * 4, count):
-        nodes[j] = table[bits & low]
-        bits >>= np.uint64(16)
 
 
 @inlined
@@ -257,7 +253,7 @@ def _stream(examples, beliefs, points, taylor, example, score_mean, score_varian
     nodes, node_weights, draws = points.nodes, points.node_weights, points.draws
     row = row_scalars(examples.max_row_length)
     for n in range(examples.indptr.size - 1):
-        m, s2, size = gather_scalars(examples, beliefs, n, 1.0, row)
+        m, s2, size = gather_scalars(examples, beliefs, n, row)
         score_mean[n], score_variance[n] = m, s2
         c = np.float64(examples.weights[n])
         if c == 0.0:
@@ -280,7 +276,7 @@ def _stream(examples, beliefs, points, taylor, example, score_mean, score_varian
                 z0, width = z0 * (WIDEST / width), WIDEST
             if draws:
                 key = INTERCEPT_KEY if k == 0 else np.uint64(examples.indices[examples.indptr[n] + k - 1])
-                _draw(points.table, points.seed, example, key, points.n_points, nodes)
+                _draw(points.table, points.seed, example, key, nodes)
             if taylor:
                 a, r = _taylor_step(z0, width, c, nodes, node_weights)
             else:

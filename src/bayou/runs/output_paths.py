@@ -79,7 +79,8 @@ def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
         raise BadInput(
             f"{name} is {path}; no file can be written there ({error.strerror}). Choose another folder or name."
         ) from None
-    remove_leftovers(target)  # even if this run turns out to have been finished before and writes nothing
+    # even if this run turns out to have been finished before and writes nothing
+    remove_leftovers(target.parent, target.name)
 
 
 def check_report(path: str | os.PathLike[str] | None) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.files import remove_all_leftovers
+from bayou.core.files import remove_leftovers
 from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
@@ -98,7 +98,7 @@ class StateFolder:
                     "to follow it."
                 ) from None
         for folder in (self.path, self.snapshots):
-            remove_all_leftovers(folder)
+            remove_leftovers(folder)
         return self._make_private()
 
     def _make_private(self) -> str:

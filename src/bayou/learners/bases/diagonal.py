@@ -317,7 +317,7 @@ def row_scalars(longest):
 
 
 @inlined
-def gather_scalars(examples, beliefs, n, keep, row):
+def gather_scalars(examples, beliefs, n, row):
     """Gather the weights of row n into `row`; return mean and variance of its score, and its size. See `read_row`."""
     start = examples.indptr[n]
     size = examples.indptr[n + 1] - start + 1
@@ -337,8 +337,6 @@ def gather_scalars(examples, beliefs, n, keep, row):
                 np.float64(beliefs.state[feature, MEAN_SHIFT]),
                 np.float64(beliefs.state[feature, PRECISION_GAIN]),
             )
-        if keep < 1.0:
-            gained = max(gained * keep - base * (1.0 - keep), 0.0)
         row.xs[k], row.means[k], row.gains[k], row.bases[k] = x, mean, gained, base
         m += x * (base_mean + mean)
         s2 += x * x / (base + gained)

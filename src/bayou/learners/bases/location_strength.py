@@ -71,12 +71,12 @@ class LocationStrengthMixin(ShardingLearner):
         raise NotImplementedError
 
     def _prior_precision_at(self, features: np.ndarray) -> np.ndarray:
-        """Return the prior precision of the weights of some features."""
-        raise NotImplementedError
+        """Return the prior precision of the weights of some features; 0 without a prior."""
+        return np.zeros(len(features))
 
     def _intercept_prior_precision(self) -> float:
         """Return the prior precision of the intercept."""
-        raise NotImplementedError
+        return 0.0
 
 
 class LocationStrengthSharding(Sharding):

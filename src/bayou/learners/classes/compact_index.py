@@ -64,16 +64,13 @@ class CompactIndex:
 class SharedBatch(Batch):
     """A batch that several learners read: selections of its rows are cached."""
 
-    __slots__ = ("_lock", "_taken")
-
     _lock: threading.Lock
     _taken: dict[bytes, Batch]
 
     @classmethod
     def of(cls, batch: Batch) -> SharedBatch:
         self = object.__new__(cls)
-        for name in Batch.__slots__:
-            setattr(self, name, getattr(batch, name))
+        self.__dict__ = vars(batch) | {}
         self._lock, self._taken = threading.Lock(), {}
         return self
 

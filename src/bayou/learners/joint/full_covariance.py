@@ -11,7 +11,7 @@ from bayou.core import links
 from bayou.core.errors import BadModel
 from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
-from bayou.kernels.random import normal
+from bayou.kernels.random import normal, write_scores
 from bayou.kernels.vector import LANES, broadcast, load, pad_to_lanes, store, sum_lanes
 from bayou.learners.bases.diagonal import MEAN, MEAN_SHIFT, PRECISION, PRECISION_GAIN
 from bayou.learners.joint.peak import newton_peak, taylor_peak
@@ -299,7 +299,6 @@ def variances(factor, precision, variance):
 @kernel
 def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, scores):
     """Write scores[draw, row], with one weight vector mean + U sd z per draw."""
-    last = len(factor) - 1
     weights = empty(len(factor), np.float64)
     for draw in range(scores.shape[0]):
         weights[:] = mean
@@ -308,11 +307,8 @@ def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, 
             weights[j] += deviation
             for i in range(j):
                 weights[i] += factor[j, i] * deviation
-        for row in range(indptr.size - 1):
-            score = weights[last] if has_intercept else 0.0
-            for k in range(indptr[row], indptr[row + 1]):
-                score += values[k] * weights[indices[k]]
-            scores[draw, row] = score
+        intercept = weights[len(factor) - 1] if has_intercept else 0.0
+        write_scores(indptr, indices, values, weights, intercept, scores[draw])
 
 
 def merge(mine: FullCovarianceState, other: FullCovarianceState, base: FullCovarianceState | None) -> None:

@@ -57,7 +57,7 @@ from bayou.core.validation import LARGEST_TARGET, LIMIT
 from bayou.kernels import l1_solver
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
-from bayou.kernels.random import normal
+from bayou.kernels.random import normal, write_scores
 from bayou.learners.bases.label_range import cut_to_range, join_ranges, new_range
 from bayou.learners.shrinkage.equations import Factorization, NormalEquations, factored, solution
 
@@ -212,7 +212,7 @@ class Shrinkage(Learner):
     def _means(self, batch: Batch, rows: slice) -> np.ndarray:
         found = np.empty(rows.stop - rows.start)
         weights, intercept = self._vectors[1], self._intercept_mean(self._vectors[1])
-        _dots(batch.indptr[rows.start : rows.stop + 1], batch.indices, batch.values, weights, intercept, found)
+        write_scores(batch.indptr[rows.start : rows.stop + 1], batch.indices, batch.values, weights, intercept, found)
         return found
 
     def _intercept_mean(self, weights: np.ndarray) -> float:
@@ -232,7 +232,9 @@ class Shrinkage(Learner):
         for start in range(rows.start, rows.stop, block):
             part = slice(start, min(start + block, rows.stop))
             x = np.zeros((part.stop - part.start, len(self._products)))
-            _make_dense(batch.indptr[part.start : part.stop + 1], batch.indices, batch.values, x)
+            indptr = batch.indptr[part.start : part.stop + 1]
+            entries = slice(indptr[0], indptr[-1])
+            x[np.repeat(np.arange(len(x)), np.diff(indptr)), batch.indices[entries]] = batch.values[entries]
             x[:, -1] = self._has_intercept and not self._centred
             found[part.start - rows.start : part.stop - rows.start] = self._spread(x, factor)
         return found
@@ -352,7 +354,7 @@ class Shrinkage(Learner):
             intercept = self._intercept_mean(weights)
             if self._centred:
                 intercept += z[-1] * math.sqrt(1.0 / count if count else WIDE)
-            _dots(batch.indptr, batch.indices, batch.values, weights, intercept, found)
+            write_scores(batch.indptr, batch.indices, batch.values, weights, intercept, found)
 
     # --- merging ------------------------------------------------------------------------------------------------
 
@@ -367,14 +369,12 @@ class Shrinkage(Learner):
         total = sum(sign * share for _, sign, share in heirs)
         middle = sum(sign * share * learner._vectors[1:] for learner, sign, share in heirs) / max(total, 1)
         against = sum(sign * learner._vectors[0] for learner, sign, _ in heirs)
-        for mine, name in ((self._products, "_products"), (self._noise_sums, "_noise_sums")):
-            largest = self._noise_sums[2], other._noise_sums[2]
-            mine[:] = sum(sign * getattr(learner, name) for learner, sign, _ in heirs)
-            if name == "_noise_sums":
-                self._noise_sums[:] = np.maximum(self._noise_sums, 0.0)
-                self._noise_sums[2] = max(largest)
+        largest = max(self._noise_sums[2], other._noise_sums[2])
+        for name in ("_products", "_noise_sums", "_label_sums"):
+            getattr(self, name)[:] = sum(sign * getattr(learner, name) for learner, sign, _ in heirs)
+        self._noise_sums[:] = np.maximum(self._noise_sums, 0.0)
+        self._noise_sums[2] = largest
         join_ranges(self._labels, other._labels)
-        self._label_sums[:] = sum(sign * learner._label_sums for learner, sign, _ in heirs)
         self._vectors[0], self._vectors[1:] = against, middle
         self._vectors[2] = np.maximum(self._vectors[2], 0.0)
         self._factor = None
@@ -388,23 +388,6 @@ def _add_products(matrix, x):
         if x[i] != 0.0:
             for j in range(x.size):
                 matrix[i, j] += x[i] * x[j]
-
-
-@kernel
-def _dots(indptr, indices, values, weights, intercept, found):
-    """Write x'w + intercept of each row to `found`."""
-    for row in range(indptr.size - 1):
-        score = intercept
-        for k in range(indptr[row], indptr[row + 1]):
-            score += np.float64(values[k]) * weights[indices[k]]
-        found[row] = score
-
-
-@kernel
-def _make_dense(indptr, indices, values, x):
-    for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1]):
-            x[row, indices[k]] = values[k]
 
 
 @kernel

@@ -54,6 +54,7 @@ from bayou.core.prediction import ScoreRule
 from bayou.core.validation import LIMIT
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.row_layout import batch_arrays
+from bayou.learners.bases.diagonal import probabilities
 from bayou.learners.spike_slab import scalar_kernel, vector_kernel
 from bayou.learners.spike_slab.weights import (
     AVERAGES,
@@ -67,7 +68,6 @@ from bayou.learners.spike_slab.weights import (
     SpikeSlabState,
     freeze_averages,
     likelihood,
-    probabilities,
 )
 
 PREDICTIVES = {"selected": True, "full": False}
@@ -192,7 +192,8 @@ class SpikeSlab(Learner):
             averages = self._averages, self._intercept_averages
             frozen = scalar_kernel.FrozenAverages(*averages, again, self._stretches, self._stretch, standing)
             scalar_kernel.stream(examples, known, frozen, example, mean, variance)
-        probabilities(self._selects, mean, variance, probability)
+        # temper 0: by the mean alone
+        probabilities(self._link, False, 0.0 if self._selects else 1.0, mean, variance, probability)
         return Scores(probability, mean, variance)
 
     # --- passes -------------------------------------------------------------------------------------------------

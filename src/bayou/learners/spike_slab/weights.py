@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayou.core import links
 from bayou.core.validation import LIMIT
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
@@ -102,11 +101,3 @@ def freeze_averages(state, averages, inclusion_prior, slab_variance):
 def _inclusion(precision, shift, inclusion_prior, slab_variance):
     against = (1.0 - inclusion_prior) / inclusion_prior * math.sqrt(1.0 + slab_variance * precision)
     return 1.0 / (1.0 + against * math.exp(max(-0.5 * shift * shift / (precision + 1.0 / slab_variance), -700.0)))
-
-
-@kernel
-def probabilities(selects, mean, variance, probability):
-    """Write P(y = 1) for the score's mean and variance in each row to `probability`."""
-    for row in range(mean.size):
-        z = mean[row] if selects else mean[row] / math.sqrt(1.0 + variance[row])
-        probability[row] = links.normal_cdf(z)
