@@ -220,8 +220,8 @@ def interrupted(*args, **kwargs):
         ("os.replace", interrupted),
         ("os.fsync", full_disk),
         ("os.chmod", full_disk),
-        ("bayou.core.model_file._put", full_disk),
-        ("bayou.core.model_file._put", half_a_file),
+        ("bayou.core.model_file._write_safetensors", full_disk),
+        ("bayou.core.model_file._write_safetensors", half_a_file),
     ],
 )
 @pytest.mark.parametrize("existed", [True, False])

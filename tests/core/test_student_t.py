@@ -52,9 +52,9 @@ def test_interval_quantile_and_density_are_of_one_distribution(learner):
     np.testing.assert_array_equal(said.quantile(0.5), said.mean)
     np.testing.assert_allclose(said.quantile(0.1), low)
     np.testing.assert_allclose(said.quantile(0.9), high)
-    np.testing.assert_allclose(said.nearer(high), 0.8)
+    np.testing.assert_allclose(said.central_probability(high), 0.8)
     step = 1e-5 * (high - low)  # the density is how fast the probability below a number grows
-    grown = 0.5 * (said.nearer(high + step) - said.nearer(high - step)) / (2.0 * step)
+    grown = 0.5 * (said.central_probability(high + step) - said.central_probability(high - step)) / (2.0 * step)
     np.testing.assert_allclose(said.log_density(high), np.log(grown), atol=1e-6)
     with pytest.raises(BadInput, match=r"share is 1\.0; it must be between 0 and 1"):
         said.quantile(1.0)
