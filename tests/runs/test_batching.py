@@ -10,7 +10,7 @@ from bayou.runs.batching import RejectedRows, evenly_spaced_mask
 
 
 class Some:
-    uncounted = 0
+    lines_before_block = 0
 
     def __init__(self, skips):
         self.skips = skips

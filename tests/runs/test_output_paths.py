@@ -65,7 +65,7 @@ def test_an_output_in_the_place_of_another_file_is_refused_before_anything_is_re
     def unread(*arguments, **options):
         raise AssertionError("something was read")
 
-    for reader in ("bayou.sources.open", "bayou.core.model_file.reading", "bayou.simulate.GENERATORS"):
+    for reader in ("bayou.sources.open", "bayou.core.model_file.open_lazily", "bayou.simulate.GENERATORS"):
         monkeypatch.setattr(reader, unread)
     before = {path: path.read_bytes() for path in here.iterdir() if path.is_file()}
     said = CliRunner().invoke(app, shlex.split(command.format(here=here)))
