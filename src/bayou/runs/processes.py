@@ -29,10 +29,10 @@ from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import as_flags, flags_are_spoken, option
+from bayou.kernels.parse_text import PADDING
 from bayou.runs.batching import RejectedRows
 from bayou.runs.interrupts import Interrupt
 from bayou.sources import Source
-from bayou.sources.reading.blocks import BlockLoader, TextBlock
 from bayou.sources.reading.parallel_map import ParallelMap
 from bayou.sources.source import UnparsedBlock
 
@@ -185,7 +185,7 @@ class ProcessDriver(rounds.Driver):
         gains = [own.gain(0)]
         for worker in others:
             table, on_block, refused = worker.receive()
-            gains.append(pa.ipc.open_stream(table).read_all())
+            gains.append(table)
             self._source.add_counts(on_block)
             self._refused.add_counts(*refused)
             self.rows += on_block["rows"] - refused[0]
@@ -196,9 +196,8 @@ class ProcessDriver(rounds.Driver):
         own, others = cast(rounds.Shard, self._own), self._others[: shards - 1]
         # number of workers that need the sum for the next round
         goes_on = len(others) if self._done < self._end and not self._stopped else 0
-        packed = _packed(summed) if goes_on else b""
         for worker in others[:goes_on]:
-            worker.send("apply", packed, shards)
+            worker.send("apply", summed, shards)
         for worker in self._others[goes_on:]:
             worker.stale = True
         own.apply(summed, shards)
@@ -227,14 +226,6 @@ class ProcessDriver(rounds.Driver):
     def _accepted_rows(self, rows: Batch) -> list[Batch]:
         """Return the rows that the learner accepts, in chunks."""
         return [part for _, part, _ in self._refused.accepted(rows, self.learner.check) if len(part)]
-
-
-def _packed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
 
 
 # --- a worker: its handle, and its own process -----------------------------------------------------------------------
@@ -287,15 +278,12 @@ class Worker:
 
 
 def _put(file: Any, message: tuple[Any, ...]) -> None:
-    """Write a message. A worker reads a block from its file; if that is compressed, the bytes follow the message."""
-    following_bytes = None
+    """Write a message. A worker reads the bytes of a block from its file itself, unless that is compressed."""
     if message[0] == "block":
         cut = message[1]
-        following_bytes = cut.block.data[: cut.block.size] if cut.block.at is None else None
-        message = "block", cut.with_text(np.empty(0, np.uint8))
+        n_bytes = cut.block.size + PADDING if cut.block.at is None else 0
+        message = "block", cut.with_text(cut.block.data[:n_bytes])
     pickle.dump(message, file, 5)
-    if following_bytes is not None:
-        file.write(following_bytes.data)
     file.flush()
 
 
@@ -311,8 +299,6 @@ def work() -> None:
             worker = _WorkerLoop(**first)
             while True:
                 what, *rest = pickle.load(heard)
-                if what == "block":
-                    worker.hear(heard, rest[0].block)
                 answer = worker.do(what, *rest)
                 if answer is not None:
                     pickle.dump(answer, on_block, 5)
@@ -325,7 +311,6 @@ class _WorkerLoop:
 
     def __init__(self, options: dict[str, Any], dtype: str) -> None:
         self._options, self._dtype = options, dtype
-        self._texts = BlockLoader()
         self._failed: Exception | None = None
 
     def do(self, what: str, *rest: Any) -> Any:
@@ -349,21 +334,14 @@ class _WorkerLoop:
         self._source.reset_counts()
         self._refused = RejectedRows(self._source)
 
-    def hear(self, heard: Any, block: TextBlock) -> None:
-        """Read the bytes of the next block if they follow the message."""
-        if block.at is None:
-            heard.readinto(self._texts.room_for(block.size)[: block.size].data)
-
     def _block(self, cut: UnparsedBlock) -> None:
-        if cut.block.at is None:
-            cut = cut.with_text(self._texts.room_for(cut.block.size))
         batch = self._source.read(cut)
         for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
             pass
 
-    def _gain(self) -> tuple[bytes, dict[str, Any], tuple[int, list[str]]]:
+    def _gain(self) -> tuple[pa.Table, dict[str, Any], tuple[int, list[str]]]:
         refused = self._refused.count, self._refused.sentences
-        return _packed(self._shard.gain(self._number)), self._source.pass_counts(), refused
+        return self._shard.gain(self._number), self._source.pass_counts(), refused
 
-    def _apply(self, summed: bytes, weight: float) -> None:
-        self._shard.apply(pa.ipc.open_stream(summed).read_all(), weight)
+    def _apply(self, summed: pa.Table, weight: float) -> None:
+        self._shard.apply(summed, weight)
