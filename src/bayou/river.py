@@ -74,7 +74,7 @@ class _RiverMixin:
     def _learn_one(self, model: Any, x: Any, y: float, w: Any) -> None:
         w = w if type(w) is float else check_positive("w", w, zero=True)
         row, names = self._rows.encode_row(x, learn=True)
-        model.learn_row(row, y, w)
+        model.learn_example(row, y, w)
         if names:
             self._rows.store_names(names)
 
@@ -215,7 +215,7 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
         self, x: dict[base.typing.FeatureName, Any], **unused: Any
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of each class."""
-        p = self._model.learn_row(self._rows.encode_row(x)[0], 1, 0.0)
+        p = self._model.learn_example(self._rows.encode_row(x)[0], 1, 0.0)
         chances = p.tolist() if isinstance(self._model, Classes) else (1.0 - p, p)
         return dict(zip(self._numbers, chances, strict=True))
 
@@ -296,7 +296,7 @@ class Regressor(_RiverMixin, base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any]) -> float:
         """Return the expected label."""
-        return float(self._model.learn_row(self._rows.encode_row(x)[0], 0.0, 0.0))
+        return float(self._model.learn_example(self._rows.encode_row(x)[0], 0.0, 0.0))
 
     def predict_interval_one(self, x: dict[base.typing.FeatureName, Any], level: float = 0.95) -> tuple[float, float]:
         """Return (low, high), the interval that contains the label with probability `level`."""

@@ -92,19 +92,19 @@ class Sharding:
         """Return the features whose state differs from `base`, from which this learner was trained."""
         raise NotImplementedError
 
-    def _gain_at(self, base: Rows, features: np.ndarray) -> np.ndarray:
+    def _feature_gain(self, base: Rows, features: np.ndarray) -> np.ndarray:
         """Return the gain of each feature over its row in `base`, one row per feature."""
         raise NotImplementedError
 
-    def _gain_apart(self, base: Rows) -> np.ndarray:
+    def _global_gain(self, base: Rows) -> np.ndarray:
         """Return the gain of everything else over the arrays `base`."""
         raise NotImplementedError
 
-    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        """Add the other gains, summed over `parts` shards with rows of that weight. Called before `_join_at`."""
+    def _apply_global_gain(self, gains: np.ndarray, parts: int, weight: float) -> None:
+        """Add the other gains, summed over `parts` shards with rows of that weight. Called first."""
         raise NotImplementedError
 
-    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
+    def _apply_feature_gain(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
         """Add the summed gains of some features, each seen by `met` shards."""
         raise NotImplementedError
 
@@ -158,9 +158,9 @@ class Sharding:
     def gain_since(self, base: BaseState, features: np.ndarray, rows: Callable[[slice], Rows]) -> Gain:
         """Return the gain of some features over `base`; `rows` returns the base's rows of a slice of `features`."""
         more = self.learner._examples - base.examples
-        apart = np.append(self._gain_apart(base.arrays), [more, more > 0])
+        apart = np.append(self._global_gain(base.arrays), [more, more > 0])
         cuts = _feature_chunks(len(features))
-        numbers = [self._gain_at({**base.arrays, **rows(cut)}, features[cut]).astype(np.float32) for cut in cuts]
+        numbers = [self._feature_gain({**base.arrays, **rows(cut)}, features[cut]).astype(np.float32) for cut in cuts]
         if len(extra := self._changed_extra_rows(base.arrays)):
             numbers.append(self._gain_of_extra_rows(base.arrays, extra, numbers[0].shape[1]).astype(np.float32))
             features = np.concatenate([features, extra])
@@ -176,19 +176,19 @@ class Sharding:
         features, numbers, apart, n_shards = gain
         nothing = np.empty(0, np.int64)
         now = {**self.learner._arrays(), **self.rows_at(nothing)}
-        width = self._gain_at(now, nothing).shape[1]
+        width = self._feature_gain(now, nothing).shape[1]
         fits = numbers.size == width * len(features) == width * len(n_shards)
-        fits &= len(apart) == len(self._gain_apart(now)) + 2
+        fits &= len(apart) == len(self._global_gain(now)) + 2
         fits &= features.max(initial=0) < self._n_mergeable_rows and named.max(initial=0) < self.learner._n_features
         if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
             raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
         numbers = numbers.reshape(len(features), width)
         with self.learner._lock:
             examples, learned = apart[-2:].astype(np.int64).tolist()
-            self._join_apart(apart[:-2], learned, weight)
+            self._apply_global_gain(apart[:-2], learned, weight)
             self.learner._examples += examples
             for cut in _feature_chunks(len(features)) if len(features) else ():
-                self._join_at(features[cut], numbers[cut], n_shards[cut], weight)
+                self._apply_feature_gain(features[cut], numbers[cut], n_shards[cut], weight)
             self._finish_merge()
             if self.learner.extras.names is not None:
                 self.learner.extras.names.add_missing(named, names)

@@ -71,7 +71,7 @@ class BankSharding(Sharding):
             return features
         return np.union1d(features, changed_factors(self._pairs, base._pairs))
 
-    def _gain_at(self, base: Rows, features: np.ndarray) -> np.ndarray:
+    def _feature_gain(self, base: Rows, features: np.ndarray) -> np.ndarray:
         fade = base["fade"].reshape(self._lanes.fade.shape)
         found = gain_at(self._lanes, base, fade, features, rules_of(self._lanes))
         if self._pairs is None or self._pairs.factors is None:
@@ -79,9 +79,10 @@ class BankSharding(Sharding):
         rules = factor_rules(averaged=False)
         return np.hstack([found, gain_factors(self._pairs.factors, base["factors"], features, rules)])
 
-    def _gain_apart(self, base: Rows) -> np.ndarray:
+    def _global_gain(self, base: Rows) -> np.ndarray:
         lanes = self._lanes
-        apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")} | {"fresh": "fresh priors"}
+        apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")}
+        apart["pending_sums"] = "fresh priors"
         before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
         found = global_gain(lanes, lanes._replace(**before), rules_of(lanes))
         if self._pairs is None:
@@ -100,14 +101,14 @@ class BankSharding(Sharding):
         rows[:, :OF_PLACE] = cross_gain(self._pairs, self._pairs.with_global_arrays(base), places)
         return rows
 
-    def _join_apart(self, gains: np.ndarray, parts: int, weight: float) -> None:
+    def _apply_global_gain(self, gains: np.ndarray, parts: int, weight: float) -> None:
         own = global_gain_size(self._lanes)
         self.learner._groups.rebase_fade()
         apply_global_gain(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
         if self._pairs is not None:
             join_pairs_apart(self._pairs, gains[own:], parts, weight)
 
-    def _join_at(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
+    def _apply_feature_gain(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
         n_features, width = self.learner.n_features, 2 * self._lanes.width + 3
         own = int(np.count_nonzero(features < n_features))
         apply_feature_gain(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))

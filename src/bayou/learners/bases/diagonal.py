@@ -175,10 +175,10 @@ class DiagonalGaussian(Learner):
         """The rule of `core.gains` by which weights are merged."""
         return RULE_EVIDENCE
 
-    def _held_at(self, features: np.ndarray) -> np.ndarray:
+    def _prior_precision_at(self, features: np.ndarray) -> np.ndarray:
         return self._prior_at(features)[:, PRECISION].astype(np.float64)
 
-    def _held_apart(self) -> float:
+    def _intercept_prior_precision(self) -> float:
         return self._intercept_precision
 
 
