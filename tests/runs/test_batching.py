@@ -6,7 +6,8 @@ import pytest
 from bayou import Batch
 from bayou.core.errors import BadInput
 from bayou.learners import Marginal
-from bayou.runs.batching import RejectedRows, evenly_spaced_mask
+from bayou.runs.batching import evenly_spaced_mask
+from bayou.sources.rejected_rows import RejectedRows
 
 
 class Some:

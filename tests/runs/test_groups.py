@@ -13,8 +13,8 @@ from bayou.evaluate.progressive import progressive
 from bayou.learners import Classes, Marginal
 from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.recipe.recipe import Recipe
+from bayou.rounds.processes import _WorkerLoop
 from bayou.runs.compare import compare
-from bayou.runs.processes import _WorkerLoop
 from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.serve.row_reader import RowReader
 

@@ -1,4 +1,4 @@
-"""Batching for runs: rebatching, rejected rows and warm-up."""
+"""Batching for runs: rebatching, rows that are left out, and warm-up."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.errors import BadInput
 from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.learners.ensembles.delayed import block_size
 from bayou.runs.warmup import TRIED_ROWS
 from bayou.sources import Source
 
-# Number of rejected rows that are described.
-MAX_DESCRIBED_ROWS = 5
 # A batch ends when it has this many feature values, which bounds the memory for very long rows.
 MAX_BATCH_NONZEROS = 1 << 22
 # Size of a batch at the start of a stream, large enough to be worth its calls.
@@ -38,24 +35,6 @@ def evenly_spaced_mask(first: int, n: int, share: float) -> np.ndarray:
     numbers = np.arange(first, first + n)
     found: np.ndarray = np.floor((numbers + 1) * share) > np.floor(numbers * share)
     return found
-
-
-def bisect_rejected(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:
-    """Yield (first row, chunk, result or error) of `attempt`, bisecting a batch until rejected rows are alone.
-
-    A chunk is halved while `attempt` raises or returns BadInput; a single rejected row is yielded with its error.
-    `attempt` must be atomic: it accepts the whole chunk or changes nothing.
-    """
-    try:
-        answer = attempt(batch)
-    except BadInput as error:
-        answer = error
-    if isinstance(answer, BadInput) and len(batch) > 1:
-        half = len(batch) // 2
-        yield from bisect_rejected(batch[:half], attempt, first)
-        yield from bisect_rejected(batch[half:], attempt, first + half)
-    else:
-        yield first, batch, answer
 
 
 def block_sizes(learned: int) -> int:
@@ -116,45 +95,3 @@ def behind(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
         if rows < len(batch):
             yield batch[rows:] if rows else batch
         rows = max(rows - len(batch), 0)
-
-
-class RejectedRows:
-    """Handling of rows that a learner rejects: skipped and counted, or raised, as the source treats bad lines.
-
-    Attributes:
-        count: number of rejected rows.
-        sentences: messages for the first few.
-        kinds: (count, first message) of the source's kinds of bad lines and of rejected rows, most frequent first.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._skips, self._source = source.skips, source
-        self.count = 0
-        self.sentences: list[str] = []
-
-    def accepted(self, batch: Batch, attempt: Callable[[Batch], Any]) -> Iterator[tuple[int, Batch, Any]]:
-        """Yield (first row, chunk, result) of `attempt` as `bisect_rejected` does, without the rejected rows."""
-        for first, part, answer in bisect_rejected(batch, attempt):
-            if isinstance(answer, BadInput):
-                self.refuse(part, str(answer))
-            else:
-                yield first, part, answer
-
-    def refuse(self, row: Batch, why: str) -> None:
-        sentence = why if row.positions is None else f"line {row.positions[0] + self._source.lines_before_block}: {why}"
-        if not self._skips:
-            raise BadInput(sentence)
-        self.count += 1
-        if len(self.sentences) < MAX_DESCRIBED_ROWS:
-            self.sentences.append(sentence)
-
-    def add_counts(self, count: int, sentences: list[str]) -> None:
-        """Add the rows that another process rejected."""
-        self.count += count
-        self.sentences = [*self.sentences, *sentences][:MAX_DESCRIBED_ROWS]
-
-    @property
-    def kinds(self) -> list[tuple[int, str]]:
-        found = list(self._source.kinds.values())
-        found += [(self.count, self.sentences[0])] if self.count else []
-        return sorted(found, key=lambda kind: -kind[0])

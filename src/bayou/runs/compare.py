@@ -29,12 +29,13 @@ from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import DelayedLabels, predict_then_learn
 from bayou.learners.ensembles.delayed import block_size
 from bayou.runs import memory
-from bayou.runs.batching import RejectedRows, bisect_rejected, first_rows, rebatch
+from bayou.runs.batching import first_rows, rebatch
 from bayou.runs.data_warnings import DataWarnings
 from bayou.runs.interrupts import interruptible
 from bayou.runs.learner_specs import COMPARED, LearnerSpec, choose, task_of
 from bayou.runs.options import Data, Note, RunOptions, names_of, options_of
 from bayou.runs.output_paths import check_outputs, check_report
+from bayou.sources.rejected_rows import RejectedRows, bisect_rejected
 
 if TYPE_CHECKING:
     from bayou.report import Recorder

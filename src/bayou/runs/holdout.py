@@ -20,8 +20,9 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.evaluate.meters import meter_for
-from bayou.runs.batching import RejectedRows, evenly_spaced_mask
+from bayou.runs.batching import evenly_spaced_mask
 from bayou.sources import Source
+from bayou.sources.rejected_rows import RejectedRows
 
 MOST_VALUES = 1 << 24
 

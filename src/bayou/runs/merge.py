@@ -15,9 +15,9 @@ from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.core.storage import load
-from bayou.runs.batching import RejectedRows
 from bayou.runs.options import names_of
 from bayou.runs.resuming import marks_of
+from bayou.sources.rejected_rows import RejectedRows
 
 Path = str | os.PathLike[str]
 # The most rows to relearn the combination from: more would not improve it.

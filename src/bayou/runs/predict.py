@@ -38,9 +38,10 @@ from bayou.outputs.explanations import MAX_EXPLAINED, Explainer, Explanations, c
 from bayou.outputs.prediction_files import PredictionChunk, empty_table
 from bayou.outputs.prediction_table import columns_of, prediction_table
 from bayou.runs import warmup
-from bayou.runs.batching import MAX_DESCRIBED_ROWS, RejectedRows, first_rows
+from bayou.runs.batching import first_rows
 from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data, Note
+from bayou.sources.rejected_rows import MAX_DESCRIBED_ROWS, RejectedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,7 +29,7 @@ from bayou.evaluate.progressive import DelayedLabels, PredictedBatch, predict_th
 from bayou.learners.ensembles.delayed import block_size
 from bayou.recipe.feature_counts import FeatureCounts
 from bayou.runs import memory, warmup
-from bayou.runs.batching import RejectedRows, behind, block_sizes, rebatch
+from bayou.runs.batching import behind, block_sizes, rebatch
 from bayou.runs.cross_options import crosses_in_words, leave_pairs
 from bayou.runs.data_warnings import DataWarnings
 from bayou.runs.holdout import HoldoutRows, HoldoutSpec
@@ -39,6 +39,7 @@ from bayou.runs.options import Data, Note, ParsedOptions, RunOptions, checkpoint
 from bayou.runs.output_paths import STANDARD, check_outputs, check_report
 from bayou.runs.resuming import already_learned, interrupted_in, marks_of, resume_note
 from bayou.runs.training_run import Progress, TrainingRun
+from bayou.sources.rejected_rows import RejectedRows
 
 if TYPE_CHECKING:
     from bayou.report import Recorder
@@ -367,7 +368,7 @@ class Training:
     def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
         """Run all passes in several processes; return False, without learning, if that does not pay."""
         from bayou.rounds import learn_mergeable
-        from bayou.runs.processes import ProcessDriver, estimate_rows
+        from bayou.rounds.processes import ProcessDriver, estimate_rows
 
         expected, reason = estimate_rows(self.source)
         if self._place is not None:

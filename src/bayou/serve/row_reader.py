@@ -22,6 +22,7 @@ from bayou.serve.log import ARROW, JSON, VW
 from bayou.serve.request_bodies import as_json
 from bayou.sources.formats.registry import with_bodies
 from bayou.sources.reading.parsed_block import ParsedBlock
+from bayou.sources.rejected_rows import bisect_rejected
 from bayou.sources.rows.json_objects import ID
 from bayou.sources.rows.json_rows import LABEL, WEIGHT, block_of
 
@@ -183,8 +184,6 @@ class RowReader:
         try:
             look(read.batch)
         except BadInput:
-            from bayou.runs.batching import bisect_rejected
-
             read.refused = not read.bad
             kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
             for _, part, answer in bisect_rejected(all_rows, look):

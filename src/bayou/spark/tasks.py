@@ -14,7 +14,7 @@ from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.runs.batching import RejectedRows
+from bayou.sources.rejected_rows import RejectedRows
 from bayou.sources.row_group_slices import RowGroupSlice, RowGroupSlices
 
 # A row of `rounds.GAIN` or `rounds.SUM` as Spark carries it.

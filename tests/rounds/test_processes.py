@@ -11,7 +11,7 @@ import pytest
 
 import bayou
 from bayou import BadInput, rounds
-from bayou.runs import processes
+from bayou.rounds import processes
 from bayou.sources.reading import blocks
 
 pytestmark = pytest.mark.long  # every test starts processes that load all of bayou

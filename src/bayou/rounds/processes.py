@@ -30,10 +30,9 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import as_flags, flags_are_spoken, option
 from bayou.kernels.parse_text import PADDING
-from bayou.runs.batching import RejectedRows
-from bayou.runs.interrupts import Interrupt
 from bayou.sources import Source
 from bayou.sources.reading.parallel_map import ParallelMap
+from bayou.sources.rejected_rows import RejectedRows
 from bayou.sources.source import UnparsedBlock
 
 # With fewer rows a single process is as fast.
@@ -58,10 +57,8 @@ def estimate_rows(source: Source) -> tuple[float, str]:
     cast(Any, blocks).close()
     expected = 0.0 if first is None else len(source.read(first)) / max(first.done, 1e-9)
     few = expected < MIN_PROCESS_ROWS
-    return (
-        expected,
-        f"of about {expected:,.0f} rows, fewer than {MIN_PROCESS_ROWS:,}, others would learn too little" * few,
-    )
+    why = f"of about {expected:,.0f} rows, fewer than {MIN_PROCESS_ROWS:,}, others would learn too little"
+    return expected, why if few else ""
 
 
 class ProcessDriver(rounds.Driver):
@@ -78,9 +75,8 @@ class ProcessDriver(rounds.Driver):
     ) -> None:
         super().__init__(learner)
         self._source, self._refused, self._processes, self._expected = source, refused, processes, expected
-        self._end = (
-            1.0 - rounds.HOLDOUT_FRACTION_MIN_MAX.of(expected) / expected
-        )  # fraction of the data to learn in rounds
+        # The fraction of the data to learn in rounds.
+        self._end = 1.0 - rounds.HOLDOUT_FRACTION_MIN_MAX.of(expected) / expected
         self._stopped: Any = False  # becomes true once the run must stop
         self._behind: Batch | None = None  # rows of a round's last block to hold out
         self._held: list[Batch] = []
@@ -90,7 +86,7 @@ class ProcessDriver(rounds.Driver):
         self.rows = self.read = 0
         self.on_round: Callable[[str], object] = lambda words: None
 
-    def first_pass(self, learn: Callable[[Batch], None], stopped: Interrupt, on_block: Callable[[], None]) -> None:
+    def first_pass(self, learn: Callable[[Batch], None], stopped: object, on_block: Callable[[], None]) -> None:
         """Learn the base with `learn`, then the rounds; hold out the last rows. Call `told` after each block."""
         self._stopped, before = stopped, self.learner.examples
         enough = 0 if before >= BASE_FRACTION_MIN_MAX.low else int(BASE_FRACTION_MIN_MAX.of(self._expected))
@@ -111,7 +107,7 @@ class ProcessDriver(rounds.Driver):
             self._held += [] if self._behind is None else self._accepted_rows(self._behind)
         self._hold_out(blocks)
 
-    def next_pass(self, stopped: Interrupt, on_block: Callable[[], None]) -> None:
+    def next_pass(self, stopped: object, on_block: Callable[[], None]) -> None:
         """Learn all rows but those held out once more: each counts half, and so does everything learned before."""
         self._invalidate_base()
         self._stopped, self._before, self._done, self.read = stopped, 0.0, 0.0, 0
@@ -239,7 +235,7 @@ class Worker:
     """
 
     def __init__(self, first: dict[str, Any]) -> None:
-        self._process = own_python("from bayou.runs.processes import work; work()", pipes=True)
+        self._process = own_python("from bayou.rounds.processes import work; work()", pipes=True)
         self._waiting: queue.Queue[Any] = queue.Queue(MAX_QUEUED_BLOCKS)
         self._broken: OSError | None = None
         self.stale = True
