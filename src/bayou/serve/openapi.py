@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from bayou import __version__
@@ -15,97 +15,95 @@ from bayou.sources.formats.registry import with_bodies
 MAX_FEATURES = 100_000
 # Bounds of the level of intervals: learners use float32, where a level closer to 0 or 1 may round to it.
 MIN_LEVEL, MAX_LEVEL = 1e-6, 1 - 1e-6
+_JSON = "application/json"
+Json = dict[str, Any]
 
-_VALUE = {"type": ["number", "string", "boolean", "null", "object"]}  # an object's values are named a.b
-_ID = {"type": ["string", "integer"], "minLength": 1, "maxLength": MAX_ID_BYTES}
-_WEIGHT = {"type": "number", "minimum": 0, "maximum": 1_000_000}
-_ROW = {"type": "object", "additionalProperties": _VALUE, "example": {"age": 37, "site": "a.com"}}
-_ROWS = {"oneOf": [_ROW, {"type": "array", "items": _ROW, "minItems": 1}]}
-_BODIES = {
-    kind: {"schema": {"type": "string", "format": "binary"} if body.binary else {"type": "string"}}
-    for body in with_bodies()
-    for kind in body.media_types
-} | {"application/json": {"schema": _ROWS}}
-_VERSION = {"type": "integer", "description": "the last entry of the log that the model knew"}
+# --- schemas ----------------------------------------------------------------------------------------------------------
 
 
-def _object(properties: dict[str, Any], optional: Collection[str] = (), more: bool = False) -> dict[str, Any]:
-    """Return the schema of an object with these properties, and others only if `more`."""
+def _value(kind: str | list[str], description: str = "", **more: Any) -> Json:
+    """Return the schema of a value of a type, or of one of several types."""
+    return {"type": kind} | ({"description": description} if description else {}) | more
+
+
+def _object(properties: Mapping[str, str | Json], optional: Collection[str] = (), more: bool = False) -> Json:
+    """Return the schema of an object with these properties, each a schema or a type; and others only if `more`."""
+    schemas = {name: _value(schema) if isinstance(schema, str) else schema for name, schema in properties.items()}
     required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
+    return {"type": "object", "properties": schemas, "required": required, "additionalProperties": more}
 
 
-def _numbers() -> dict[str, dict[str, str]]:
-    """Return the properties of numbers that a prediction has."""
-    described: dict[str, dict[str, str]] = {}
+def _list(items: Json, **more: Any) -> Json:
+    return {"type": "array", "items": items} | more
+
+
+def _one_or_several(item: Json) -> Json:
+    return {"oneOf": [item, _list(item, minItems=1)]}
+
+
+def _numbers() -> Json:
+    """Return the numbers that predictions have; one of several tasks is described by the first."""
+    numbers: Json = {}
     for column in COLUMNS:
         if column.in_responses:
-            known = {"description": column.description} if column.description else {}
-            described.setdefault(column.name, {"type": "number"} | known)
-    return described
+            numbers.setdefault(column.name, _value("number", column.description))
+    return numbers
 
 
+def _content(schema: Json | None, kind: str = _JSON) -> Json:
+    return {"content": {kind: {} if schema is None else {"schema": schema}}}
+
+
+_CELL = _value(["number", "string", "boolean", "null", "object"])  # an object's values are named a.b
+_ID = _value(["string", "integer"], minLength=1, maxLength=MAX_ID_BYTES)
+_WEIGHT = _value("number", minimum=0, maximum=1_000_000)
+_ROW = _value("object", additionalProperties=_CELL, example={"age": 37, "site": "a.com"})
+_BODIES = {
+    kind: {"schema": _value("string", format="binary") if body.binary else _value("string")}
+    for body in with_bodies()
+    for kind in body.media_types
+} | {_JSON: {"schema": _one_or_several(_ROW)}}
+_VERSION = {"version": _value("integer", "the last entry of the log that the model knew")}
 _PREDICTED = {
     **_numbers(),
-    "label": {"type": "string", "description": "the most probable of several classes"},
-    "classes": {"type": "object", "additionalProperties": {"type": "number"}},
-    "remembered": {"type": "string", "enum": ["remembered", "known", "joined"]},
+    "label": _value("string", "the most probable of several classes"),
+    "classes": _value("object", additionalProperties=_value("number")),
+    "remembered": _value("string", enum=["remembered", "known", "joined"]),
 }
-_PREDICTIONS = {"type": "array", "items": _object(_PREDICTED, optional=_PREDICTED)}
-_DUPLICATE = {"type": "boolean", "description": "a request with this id was learned before"}
+_PREDICTIONS = {"predictions": _list(_object(_PREDICTED, optional=_PREDICTED))}
+_DUPLICATE = {"duplicate": _value("boolean", "a request with this id was learned before")}
 # A single row, or several.
 _ANSWER = {
     "oneOf": [
-        _object({**_PREDICTED, "version": _VERSION}, optional=_PREDICTED),
-        _object({"predictions": _PREDICTIONS, "version": _VERSION, "duplicate": _DUPLICATE}, optional=("duplicate",)),
+        _object(_PREDICTED | _VERSION, optional=_PREDICTED),
+        _object(_PREDICTIONS | _VERSION | _DUPLICATE, optional=_DUPLICATE),
     ]
 }
-_LABEL = {
-    **_object({"id": _ID, "label": {"type": ["number", "string", "boolean"]}, "weight": _WEIGHT}, ("weight",), True),
-    "example": {"id": "a7", "label": 1},
-}
-_JOIN = {"id": {"type": "string"}, "outcome": {"type": "string", "enum": list(OUTCOMES)}}
-_JOINS = {
-    "oneOf": [
-        _object({**_JOIN, "version": _VERSION}),
-        _object({"labels": {"type": "array", "items": _object(_JOIN)}, "version": _VERSION}),
-    ]
-}
-_FEATURE = _object({"feature": {"type": "string"}, "mean": {"type": "number"}, "sd": {"type": "number"}}, ("sd",))
-_FEATURES = _object(
-    {
-        "features": {"type": "array", "items": _FEATURE},
-        "intercept": {"type": "number"},
-        "touched": {"type": "integer"},
-        "version": _VERSION,
-    }
-)
+_LABEL = _object({"id": _ID, "label": _value(["number", "string", "boolean"]), "weight": _WEIGHT}, ("weight",), True)
+_LABELS = _one_or_several(_LABEL | {"example": {"id": "a7", "label": 1}})
+_JOIN: dict[str, Any] = {"id": "string", "outcome": _value("string", enum=list(OUTCOMES))}
+_JOINS = {"oneOf": [_object(_JOIN | _VERSION), _object({"labels": _list(_object(_JOIN))} | _VERSION)]}
+_FEATURE = _object({"feature": "string", "mean": "number", "sd": "number"}, optional=("sd",))
+_FEATURES = _object({"features": _list(_FEATURE), "intercept": "number", "touched": "integer", **_VERSION})
 _INFO = _object(
     {
-        "name": {"type": "string"},
-        "state": {"type": "string"},
-        "version": _VERSION,
-        "learner": {"type": "string"},
-        "task": {"type": "string"},
-        "examples": {"type": "integer"},
-        "weights": {"type": "integer"},
+        **dict.fromkeys(("name", "state", "learner", "task"), "string"),
+        **dict.fromkeys(("examples", "weights"), "integer"),
+        **_VERSION,
     },
     more=True,
 )
-_MODELS = _object({"models": {"type": "array", "items": {"type": "string"}}})
-_ALIVE = _object({"alive": {"type": "boolean"}}, more=True)
+_MODELS = _object({"models": _list(_value("string"))})
+_ALIVE = _object({"alive": "boolean"}, more=True)
 _READY = _object(
-    {"ready": {"type": "boolean"}, "models": {"type": "object", "description": "their states, if a token is given"}},
-    optional=("models",),
-    more=True,
+    {"ready": "boolean", "models": _value("object", "their states, if a token is given")}, ("models",), more=True
 )
 _ERROR = _object(
-    {
-        "error": {"type": "string"},
-        "rows": {"type": "array", "items": _object({"index": {"type": "integer"}, "error": {"type": "string"}})},
-    },
-    optional=("rows",),
+    {"error": "string", "rows": _list(_object({"index": "integer", "error": "string"}))}, optional=("rows",)
 )
+
+# --- operations -------------------------------------------------------------------------------------------------------
+
 _REFUSALS = {
     "400": "a request that can be read in two ways, or a body that is not what its headers say",
     "401": "no token, or one that is not known",
@@ -121,91 +119,66 @@ _REFUSALS = {
 }
 
 
-def description(models: list[str], single: bool, tokens: bool) -> dict[str, Any]:
-    """Return the whole description."""
-    schema = {"type": "string"} | ({"enum": models} if models else {})
-    named = {} if single else {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
-    prefix = "" if single else "/models/{name}"
-    about: dict[str, Any] = {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "bayou",
-            "version": __version__,
-            "description": "An online learning server. What it acknowledges is on disk, and is learned once.",
-        },
-        "paths": {f"{prefix}{path}": named | one for path, one in _OF_MODELS.items()} | _OF_SERVER,
-    }
-    if tokens:
-        about["components"] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
-        about["security"] = [{"token": []}]
-    return about
+def _operation(
+    summary: str,
+    answer: Json | None,
+    kind: str = _JSON,
+    *,
+    parameters: Collection[Json] = (),
+    bodies: Json | None = None,
+    example: str = "",
+) -> Json:
+    """Return the description of a request: its responses, its query parameters, and the bodies that it takes."""
+    responses = {"200": {"description": "done", **_content(answer, kind)}}
+    responses |= {status: {"description": why, **_content(_ERROR)} for status, why in _REFUSALS.items()}
+    body = {} if bodies is None else {"requestBody": {"required": True, "content": bodies}, "x-example": example}
+    return {"summary": summary, "parameters": list(parameters), "responses": responses} | body
 
 
-def _parameter(name: str, about: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _probe(summary: str, answer: Json) -> Json:
+    """Return the description of a request that needs no token, and whose responses 200 and 503 have one schema."""
+    responses = {"200": {"description": "yes", **_content(answer)}, "503": {"description": "no", **_content(answer)}}
+    return {"summary": summary, "security": [], "responses": responses}
+
+
+def _parameter(name: str, about: str, schema: Json) -> Json:
     return {"name": name, "in": "query", "description": about, "schema": schema}
 
 
-def _json(schema: dict[str, Any] | None, kind: str = "application/json") -> dict[str, Any]:
-    return {"content": {kind: {} if schema is None else {"schema": schema}}}
-
-
-def _open(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an operation that needs no token, and whose responses 200 and 503 have the same schema."""
-    responses = {"200": {"description": "yes", **_json(answer)}, "503": {"description": "no", **_json(answer)}}
-    return {"get": {"summary": summary, "security": [], "responses": responses}}
-
-
-def _get(
-    summary: str, answer: dict[str, Any] | None, kind: str = "application/json", parameters: Any = ()
-) -> dict[str, Any]:
-    responses: dict[str, Any] = {"200": {"description": "done", **_json(answer, kind)}}
-    responses |= {status: {"description": why, **_json(_ERROR)} for status, why in _REFUSALS.items()}
-    return {"get": {"summary": summary, "parameters": list(parameters), "responses": responses}}
-
-
-def _post(
-    summary: str, answer: dict[str, Any], body: dict[str, Any] | None = None, example: str = "", parameters: Any = ()
-) -> dict[str, Any]:
-    operation = _get(summary, answer, parameters=parameters)["get"]
-    if body is not None:
-        operation |= {"requestBody": {"required": True, "content": body}, "x-example": example}
-    return {"post": operation}
-
-
-_LEVEL = {"type": "number", "default": 0.95, "minimum": MIN_LEVEL, "maximum": MAX_LEVEL}
-_LEVEL_PARAMETER = _parameter("level", "how certain intervals are", _LEVEL)
-_ID_PARAMETER = _parameter("id", "under which the row is remembered", _ID | {"type": "string"})
-_REQUEST_PARAMETER = _parameter(
-    "request", "an id of the request: a second one with it is not learned", _ID | {"type": "string"}
+_TEXT_ID = _ID | {"type": "string"}
+_LEVEL = _parameter(
+    "level", "how certain intervals are", _value("number", default=0.95, minimum=MIN_LEVEL, maximum=MAX_LEVEL)
 )
-_TOP = {"type": "integer", "default": 50, "minimum": 0, "maximum": MAX_FEATURES}
+_ROW_ID = _parameter("id", "under which the row is remembered", _TEXT_ID)
+_REQUEST_ID = _parameter("request", "an id of the request: a second one with it is not learned", _TEXT_ID)
+_TOP = _parameter("top", "how many", _value("integer", default=50, minimum=0, maximum=MAX_FEATURES))
 _OF_MODELS = {
-    "/predict": _post(
+    "post /predict": _operation(
         "Predict rows. With an id (a field `id`, or ?id= for one) a row is remembered until its label comes.",
         _ANSWER,
-        _BODIES,
-        '{"age": 37, "site": "a.com"}',
-        [_LEVEL_PARAMETER, _ID_PARAMETER],
+        parameters=[_LEVEL, _ROW_ID],
+        bodies=_BODIES,
+        example='{"age": 37, "site": "a.com"}',
     ),
-    "/learn": _post(
-        "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was predicted of "
-        "each before it was learned. A row with the id of one that waits for its label takes its place.",
+    "post /learn": _operation(
+        "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was predicted "
+        "of each before it was learned. A row with the id of one that waits for its label takes its place.",
         _ANSWER,
-        _BODIES,
-        '{"age": 37, "site": "a.com", "label": 1}',
-        [_LEVEL_PARAMETER, _REQUEST_PARAMETER],
+        parameters=[_LEVEL, _REQUEST_ID],
+        bodies=_BODIES,
+        example='{"age": 37, "site": "a.com", "label": 1}',
     ),
-    "/label": _post(
-        "Bring the label of a row that was predicted under an id: it is joined, duplicate, early (kept), unknown or "
-        "late.",
+    "post /label": _operation(
+        "Bring the label of a row that was predicted under an id: it is joined, duplicate, early (kept), unknown "
+        "or late.",
         _JOINS,
-        body={"application/json": {"schema": {"oneOf": [_LABEL, {"type": "array", "items": _LABEL, "minItems": 1}]}}},
+        bodies={_JSON: {"schema": _LABELS}},
         example='{"id": "a7", "label": 1}',
     ),
-    "/features": _get("The largest weights, by name.", _FEATURES, parameters=[_parameter("top", "how many", _TOP)]),
-    "/info": _get("The learner, its recipe, what it has seen.", _INFO),
-    "/snapshot": _post("Write what the model is now; the version written.", _object({"version": _VERSION}, more=True)),
-    "/events": _get(
+    "get /features": _operation("The largest weights, by name.", _FEATURES, parameters=[_TOP]),
+    "get /info": _operation("The learner, its recipe, what it has seen.", _INFO),
+    "post /snapshot": _operation("Write what the model is now; the version written.", _object(_VERSION, more=True)),
+    "get /events": _operation(
         "News of the model every second (server-sent events); its most surprising rows for tokens with the scope "
         "`write` alone.",
         None,
@@ -213,8 +186,35 @@ _OF_MODELS = {
     ),
 }
 _OF_SERVER = {
-    "/models": _get("The models' names.", _MODELS),
-    "/healthz": _open("Whether the process is of use.", _ALIVE),
-    "/readyz": _open("Whether all models are ready.", _READY),
-    "/metrics": _get("Numbers for Prometheus.", None, "text/plain"),
+    "get /models": _operation("The models' names.", _MODELS),
+    "get /healthz": _probe("Whether the process is of use.", _ALIVE),
+    "get /readyz": _probe("Whether all models are ready.", _READY),
+    "get /metrics": _operation("Numbers for Prometheus.", None, "text/plain"),
 }
+
+
+def _paths(operations: Mapping[str, Json], prefix: str, shared: Json) -> Json:
+    """Return operations, named such as "get /info", by path; `shared` is for all of them."""
+    return {
+        f"{prefix}{path}": shared | {method: operations[f"{method} {path}"]}
+        for method, path in map(str.split, operations)
+    }
+
+
+def description(models: list[str], single: bool, tokens: bool) -> Json:
+    """Return the whole description."""
+    schema = {"type": "string"} | ({"enum": models} if models else {})
+    named = {} if single else {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
+    about: Json = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "bayou",
+            "version": __version__,
+            "description": "An online learning server. What it acknowledges is on disk, and is learned once.",
+        },
+        "paths": _paths(_OF_MODELS, "" if single else "/models/{name}", named) | _paths(_OF_SERVER, "", {}),
+    }
+    if tokens:
+        about["components"] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
+        about["security"] = [{"token": []}]
+    return about
