@@ -11,14 +11,12 @@ Both buffer whatever they are sent, so this module limits what is buffered:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, NoReturn
-from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bayou.serve.request_bodies import LONG_BODY_BYTES, Unfinished
 from bayou.serve.responses import RequestError
@@ -33,7 +31,7 @@ STREAM_BODY_BYTES = 1 << 20
 LINGER_SECONDS = 0.5
 
 # Headers that determine where a message goes and where it ends.
-_FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding"))
 _TOO_LARGE = (
     f"the request line and the headers are too large; at most {MAX_HEAD_BYTES:,} bytes and "
     f"{MAX_HEADER_LINES} header lines can be sent."
@@ -140,61 +138,35 @@ class Connection(HttpToolsProtocol):
         self.since = self.loop.time()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        headers = self.headers
-        if len(headers) >= MAX_HEADER_LINES:
+        if len(self.headers) >= MAX_HEADER_LINES:
             self._fail(RequestError(431, _TOO_LARGE))
-        headers.append((name.lower(), value))
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Check the head and start the app. Replaces uvicorn's method, which supports more protocols and is slower."""
-        parser, scope, headers = self.parser, self.scope, self.headers
-        n_hosts, length, encoding, expects = 0, b"0", b"", False
+        """Check the head before the app is started."""
+        parser, headers = self.parser, self.headers
+        n_hosts, length, encoding = 0, b"0", b""
         for name, value in headers:
             if name in _FRAMING:
                 if name == b"host":
                     n_hosts += 1
                 elif name == b"content-length":
                     length = value
-                elif name == b"expect":
-                    expects = value.lower() == b"100-continue"
                 else:
                     encoding += value.strip(b" \t").lower() + b";"
         self._body_bytes = int(length)
         version = parser.get_http_version()
         if n_hosts != 1 or encoding or version != "1.1" or parser.should_upgrade():
             self._check_framing(version, n_hosts, encoding)
-            scope["http_version"] = version
         if self._idle_bytes > MAX_HEAD_BYTES - PARSED_BYTES:
             lines = sum(len(name) + len(value) + 4 for name, value in headers)
             if len(self.url) + lines > MAX_HEAD_BYTES:
                 self._fail(RequestError(431, _TOO_LARGE))
         try:
-            url = httptools.parse_url(self.url)
-            path = url.path.decode("ascii")
+            super().on_headers_complete()
         except (httptools.HttpParserError, AttributeError, UnicodeDecodeError):  # AttributeError: for CONNECT
             self._fail(RequestError(400, "the address of the request cannot be read."))
-        scope["method"], scope["query_string"] = parser.get_method().decode("ascii"), url.query or b""
-        scope["raw_path"], scope["path"] = url.path, unquote(path) if "%" in path else path
         self._in_body, self.headers = True, []  # trailers are counted but not kept
-        previous = self.cycle
-        self.cycle = cycle = RequestResponseCycle(
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=expects,
-            keep_alive=version == "1.1" and parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
-        if previous is None or previous.response_complete:
-            self._start_asgi_task(cycle, self.app)
-        else:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
 
     def _check_framing(self, version: str, n_hosts: int, encoding: bytes) -> None:
         """Refuse a message that a proxy and this server could interpret differently."""
