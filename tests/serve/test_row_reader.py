@@ -1,9 +1,13 @@
 """Rows that come to a server are read as the model's own were."""
 
+import io
 import time
 
+import numpy as np
+import pyarrow as pa
+
 import bayou
-from bayou.serve.log import JSON, SVMLIGHT, VW
+from bayou.serve.log import ARROW, JSON, SVMLIGHT, VW
 from bayou.serve.row_reader import RowReader
 from bayou.serve.service import new_learner
 
@@ -26,6 +30,21 @@ def test_interactions_of_vw_text_are_read(tmp_path):
     learner = bayou.train(path, learner="marginal", bits=12, interactions=["ua"], ignore=["s"]).learner
     read = RowReader(learner).read(VW, [b"|user u |ad a |site x"], learns=False)
     assert set(learner.extras.names.name_of(read.batch.indices)) == {"user^u", "ad^a", "user^u & ad^a"}
+
+
+def test_new_classes_of_arrow_rows_are_named(tmp_path):
+    path, stream = tmp_path / "d.csv", io.BytesIO()
+    path.write_text("kind,size\n" + "".join(f"{'abc'[k % 3]},{k}\n" for k in range(30)))
+    learner = bayou.train(path, label="kind", bits=6).learner
+    tables = [pa.table({"kind": kinds, "size": [1.0, 2.0]}) for kinds in (["d", "a"], ["e", "d"])]
+    with pa.ipc.new_stream(stream, tables[0].schema) as out:
+        for table in tables:
+            out.write_table(table)
+    reading = RowReader(learner)
+    read = reading.read(ARROW, [stream.getvalue()], learns=True)
+    assert (read.n, read.bad, read.classes) == (4, {}, ["d", "e"])
+    assert np.asarray(reading.with_classes(read).labels).tolist() == [3, 0, 4, 3]
+    assert learner.extras.classes == ["a", "b", "c", "d", "e"]
 
 
 def test_many_rows_for_the_slow_reader_take_time_in_proportion():

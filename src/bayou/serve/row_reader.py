@@ -15,7 +15,6 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.spelling import option
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.labels import LabelRule, name_of
 from bayou.serve.log import ARROW, JSON, VW
@@ -68,9 +67,7 @@ class RowReader:
         extras = Extras.of(learner)
         recipe = extras.required_recipe
         if extras.numbering is not None:
-            raise BadModel(
-                f"the model numbers its features as they come ({option('exact')}); a server needs hashed names."
-            )
+            raise BadModel("the model numbers its features as they come (exactly); a server needs hashed names.")
         if not recipe.fitted:
             raise BadModel("the model's recipe was never fitted to data; train it on some rows first.")
         self._several = learner.record.task == "multiclass"
@@ -102,9 +99,8 @@ class RowReader:
         """Raise BadInput if the model cannot read a format."""
         if body_format not in self.forms:
             words = {body.code: body.description for body in with_bodies()}
-            raise BadInput(
-                f"this model reads {' or '.join(words[known] for known in self.forms)}, not {words[body_format]}."
-            )
+            readable = " or ".join(words[known] for known in self.forms)
+            raise BadInput(f"this model reads {readable}, not {words[body_format]}.")
 
     def read(self, body_format: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
         """Parse rows, one per line; an Arrow stream is one line."""
@@ -121,11 +117,9 @@ class RowReader:
 
     def _describe(self, body_format: int, lines: Sequence[bytes], learns: bool, read: ParsedRows) -> None:
         """Describe every bad row; parsers describe the first few."""
-        good = set() if read.batch.positions is None else set(read.batch.positions.tolist())
-        for row in range(len(lines)):
-            if row not in good and row not in read.bad:
-                told = self._read(body_format, [lines[row]], learns).bad if len(read.bad) < MAX_DESCRIBED_ROWS else {}
-                read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
+        for row in _undescribed(read):
+            told = self._read(body_format, [lines[row]], learns).bad if len(read.bad) < MAX_DESCRIBED_ROWS else {}
+            read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
 
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> ParsedRows:
         classes = self._settle_labels(parsed) if learns else ()
@@ -210,17 +204,13 @@ class RowReader:
         from bayou.sources.formats.arrow.cells import names_of
         from bayou.sources.formats.arrow.table import ArrowTable
 
-        parts, first = [], 0
-        for batch in batches:
-            table = ArrowTable(self._parsers[JSON, learns].plan, names_of(batch.schema), "the table")
-            read = self._finished(table.convert(batch), batch.num_rows, learns)
-            bad = {first + row: why for row, why in read.bad.items()}
-            good = set(np.asarray(_numbered(read.batch).positions).tolist())
-            for row in set(range(batch.num_rows)) - good - set(read.bad):
-                bad[first + row] = "expected a row; this one is bad, too."
-            parts.append(ParsedRows(read.batch, read.n, bad, read.names))
-            first += batch.num_rows
-        return joined(parts) if parts else ParsedRows(self._read(JSON, [], learns).batch, 0)
+        whole = pa.Table.from_batches(batches, opened.schema).combine_chunks().to_batches()
+        if not whole:
+            return self._read(JSON, [], learns)
+        table = ArrowTable(self._parsers[JSON, learns].plan, names_of(opened.schema), "the table")
+        read = self._finished(table.convert(whole[0]), whole[0].num_rows, learns)
+        read.bad |= dict.fromkeys(_undescribed(read), "expected a row; this one is bad, too.")
+        return read
 
     # --- labels that come later ---------------------------------------------------------------------------------------
 
@@ -237,9 +227,9 @@ class RowReader:
         return b"%s%s%s}" % (inside, comma, json.dumps(dict(more), ensure_ascii=False)[1:-1].encode("utf-8", "replace"))
 
     def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
-        """Return why labels are rejected, by their number."""
+        """Return why labels are rejected, by their number; each is a JSON object that may have a weight."""
         row = b"|" if VW in self.forms else b"{}"
-        return self.rows_with_labels([(self.forms[0], row, b'{"label":%s}' % label) for label in labels]).bad
+        return self.rows_with_labels([(self.forms[0], row, label) for label in labels]).bad
 
     def check_rows(self, body_format: int, rows: Sequence[bytes]) -> dict[int, str]:
         """Return why rows would be rejected if they had a label, by their number."""
@@ -262,22 +252,10 @@ class RowReader:
         return read
 
 
-def joined(parts: Sequence[ParsedRows]) -> ParsedRows:
-    """Concatenate parsed rows."""
-    if len(parts) == 1:
-        return parts[0]
-    batches: list[Batch] = []
-    bad: dict[int, str] = {}
-    classes: list[str] = []
-    for part in parts:
-        labels = part.batch.labels
-        if part.classes and labels is not None:
-            labels = np.where(labels >= FIRST_NEW_CLASS, labels + len(classes), labels)
-        batches.append(part.batch.replace(labels=labels))
-        bad |= part.bad
-        classes += part.classes
-    names = [names for part in parts for names in part.names]
-    return ParsedRows(Batch.concatenate(batches), sum(part.n for part in parts), bad, names, classes=classes)
+def _undescribed(read: ParsedRows) -> list[int]:
+    """Return the numbers of bad rows that have no description yet, ascending."""
+    good = set(np.asarray(_numbered(read.batch).positions).tolist())
+    return [row for row in range(read.n) if row not in good and row not in read.bad]
 
 
 def _numbered(batch: Batch) -> Batch:
