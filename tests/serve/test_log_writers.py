@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from bayou.cli import app
 from bayou.serve import service, state_folder, writers
 from bayou.serve.label_joins import LEARN
-from bayou.serve.log import JSON, Log, PendingEntry
+from bayou.serve.log import JSON, BadLog, Log, PendingEntry
 from tests.serve.serving import running
 
 ROW = {"a": 1.0, "label": 1}
@@ -115,7 +115,7 @@ def test_a_note_is_part_of_the_transaction_that_it_is_about(tmp_path):
     log.sign(HERE)
     assert log.meta("writers") is None
     log._db.execute("CREATE TEMP TRIGGER fails BEFORE INSERT ON meta BEGIN SELECT RAISE(ABORT, 'x'); END")
-    with pytest.raises(state_folder.BadLog):
+    with pytest.raises(BadLog):
         log.commit([[PendingEntry(LEARN, JSON, None, b"{}")]])
     assert (log.last, log.writers) == (0, [])
     log._db.execute("DROP TRIGGER fails")

@@ -219,10 +219,14 @@ class Log:
                 raise LogWriteError(str(error)) from error
             raise BadLog(f"{self.path} cannot be read ({error}); restore it from a copy.") from error
         except sqlite3.DatabaseError as error:
-            raise BadLog(
-                f"{self.path} is damaged ({error}); restore it from a copy, or begin again with the newest snapshot: "
-                "bayou serve --model SNAPSHOT --data NEW_FOLDER."
-            ) from error
+            raise self.damaged(str(error)) from error
+
+    def damaged(self, what: str) -> BadLog:
+        """Return the error of a damaged log. Clients may read it, too, so that it speaks of no command."""
+        return BadLog(
+            f"{self.path} is damaged: {what}. Restore the log from a copy, or begin again with the newest snapshot, as "
+            "the server's option model, and a new folder, as its option data."
+        )
 
     def meta(self, name: str) -> str | None:
         """Return a note about the log as a whole."""
@@ -365,13 +369,8 @@ class Log:
         return _unpacked(found[4], found[6])
 
     def _refuse(self, expected: int, found: int | None) -> NoReturn:
-        reason = (
-            f"entry {expected:,} is missing" if found not in (expected, None) else f"entry {expected:,} is not whole"
-        )
-        raise BadLog(
-            f"{self.path} is damaged: {reason}. Restore the log from a copy, or begin again with a snapshot: "
-            "bayou serve --model SNAPSHOT --data NEW_FOLDER."
-        )
+        state = "not whole" if found in (expected, None) else "missing"
+        raise self.damaged(f"entry {expected:,} is {state}")
 
     def _check_head(self) -> None:
         """Compare the last entry with the number in the head file, to detect a truncated log."""
@@ -383,12 +382,7 @@ class Log:
             with self._said():
                 found = self._db.execute("SELECT sum FROM log WHERE n = ?", (sequence,)).fetchone()
             if sequence and (found is None or found[0] + (1 << 63) != total):
-                raise BadLog(
-                    f"{self.path} is damaged: it ends at entry {self.last:,}, but {sequence:,} were acknowledged. "
-                    "Restore the "
-                    "log from a copy, or begin again with the newest snapshot: bayou serve --model SNAPSHOT --data "
-                    "NEW_FOLDER."
-                )
+                raise self.damaged(f"it ends at entry {self.last:,}, but {sequence:,} were acknowledged")
 
     def size_bytes(self) -> int:
         """Return how many bytes the database and its write-ahead log take on the disk."""

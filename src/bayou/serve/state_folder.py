@@ -24,7 +24,7 @@ from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.core.learner import Learner
 from bayou.core.spelling import option
 from bayou.core.storage import load
-from bayou.serve.log import BadLog, Log
+from bayou.serve.log import Log
 from bayou.serve.served_model import ServedModel
 from bayou.serve.writers import remarks, this_writer
 
@@ -145,10 +145,7 @@ class StateFolder:
         """Load the newest undamaged snapshot, or else the model that the log began with; report damaged ones."""
         for version in self.versions():
             if log is not None and version > log.last:
-                raise BadLog(
-                    f"{log.path} is damaged: it ends at entry {log.last:,}, but there is a snapshot of entry "
-                    f"{version:,}. Restore the log from a copy, or begin again with that snapshot."
-                )
+                raise log.damaged(f"it ends at entry {log.last:,}, but there is a snapshot of entry {version:,}")
             try:
                 return ServedModel(load(self.snapshot(version)), version)
             except BadModel as error:
@@ -167,7 +164,7 @@ class StateFolder:
 def replayed(
     state: Path,
     name: str | None = None,
-    on_progress: object = None,
+    on_progress: Callable[[int, int], object] = lambda done, last: None,
     on_remark: Callable[[str], object] = lambda sentence: None,
 ) -> ServedModel:
     """Rebuild the model of a server from its log alone, and return it.
@@ -192,8 +189,7 @@ def replayed(
         model = ServedModel(load(folder.base))
         for unit in log.units():
             model.replay(log, unit)
-            if callable(on_progress):
-                on_progress(model.version, log.last)
+            on_progress(model.version, log.last)
     finally:
         log.close()
     return model
