@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from bayou.core.errors import BadInput, BadModel
-from bayou.serve import pages
 from bayou.serve.http_request import HttpRequest, Response
 from bayou.serve.log import ARROW, JSON
 from bayou.serve.messages import Messages
 from bayou.serve.metrics import Metrics
 from bayou.serve.model_requests import LABEL_REQUEST, LEARN_REQUEST, PREDICT, ModelRequest
-from bayou.serve.openapi import MAX_FEATURES, MAX_LEVEL, MIN_LEVEL
+from bayou.serve.openapi import MAX_FEATURES, MAX_LEVEL, MIN_LEVEL, description
 from bayou.serve.owner import Owner
+from bayou.serve.pages import page
 from bayou.serve.request_bodies import (
     LONG_BODY_BYTES,
     Unfinished,
@@ -42,7 +42,7 @@ _UNUSUAL = frozenset(
 _ORIGIN = re.compile(rb"https?://([^/?#@\s]+)")
 # Values of Sec-Fetch-Site that are allowed: no such header, the server's own pages, addresses typed by the user.
 _OWN_SITES = (None, b"same-origin", b"none")
-_PAGES = {"/": pages.live, "/docs": pages.docs}
+_PAGES = {"/": "live", "/docs": "docs"}
 _LOOPBACK = re.compile(rb"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?")
 _USUAL_TYPES = frozenset((b"application/json", b"application/x-www-form-urlencoded"))
 Send = Callable[[Any], Awaitable[None]]
@@ -73,15 +73,12 @@ class App:
         models: Mapping[str, ModelService],
         tokens: Tokens,
         single: str | None,
-        port: int,
         telemetry: Telemetry,
         messages: Messages,
         max_unfinished: int,
     ) -> None:
         self.models, self.tokens, self.single = models, tokens, single
         self._telemetry, self._messages, self._exposed = telemetry, messages, Metrics(models, telemetry)
-        names = ("127.0.0.1", "localhost", "[::1]")
-        self._hosts = {f"{name}:{port}".encode() for name in names} | {name.encode() for name in names}
         self.unfinished = Unfinished(max_unfinished)
         self.ends = False  # set when the server stops: event streams end
         self._listeners = 0
@@ -110,17 +107,14 @@ class App:
         self._loop = asyncio.get_running_loop
 
     def __call__(self, scope: Any, receive: Any, send: Send) -> Awaitable[None]:
-        if scope["type"] == "http":
-            kind = self._hot.get(scope["path"])
-            if kind is not None and scope["method"] == "POST" and not scope["query_string"]:
-                return self._handle_single_row(kind, scope, receive, send)
-            return self._handle(scope, receive, send)
-        return _lifespan(receive, send)
+        kind = self._hot.get(scope["path"])
+        if kind is not None and scope["method"] == "POST" and not scope["query_string"]:
+            return self._handle_single_row(kind, scope, receive, send)
+        return self._handle(scope, receive, send)
 
     async def _handle(self, scope: Any, receive: Any, send: Send) -> None:
         """Answer any request, with an error response if it fails."""
-        found = self._find(scope["path"])
-        counted, route, model = found or (OTHER, None, None)
+        counted, route, model = self._find(scope["path"])
         about = counted, model if model is not None and model in self.models else ""  # never a name from the client
         request = HttpRequest(self._telemetry, self._messages, scope, receive, send, about)
         try:
@@ -142,7 +136,7 @@ class App:
             if (
                 name in _UNUSUAL
                 or (name == b"content-type" and value not in _USUAL_TYPES)
-                or (name == b"host" and value not in self._hosts)
+                or (name == b"host" and not _LOOPBACK.fullmatch(value))
             ):
                 usual = False
         if not usual or owner is None or served.state != "ready" or served.options.read_only:
@@ -184,7 +178,7 @@ class App:
 
     # --- routing ------------------------------------------------------------------------------------------------------
 
-    def _find(self, path: str) -> tuple[str, Route, str | None] | None:
+    def _find(self, path: str) -> tuple[str, Route | None, str | None]:
         """Return what requests to an address are counted as, its route, and its model's name if it is about one."""
         if path in self._of_server:
             return path, self._of_server[path], None
@@ -193,7 +187,7 @@ class App:
             parts[1:1] = ["models", self.single]
         if len(parts) == 4 and parts[1] == "models" and parts[3] in self._of_model:
             return f"/{parts[3]}", self._of_model[parts[3]], parts[2]
-        return None
+        return OTHER, None, None
 
     async def _response(self, request: HttpRequest, route: Route | None, model: str | None) -> Response | None:
         self._check_sender(request)
@@ -215,6 +209,10 @@ class App:
             raise RequestError(503, served.why)
         if route.method == "POST":
             await request.read_body(served.options.body)
+        if route.needed == WRITE and served.options.read_only:
+            raise RequestError(
+                403, "this is a read-only replica; send what is to be learned to the server that it follows."
+            )
         return await route.handler(request, served)
 
     def _check_sender(self, request: HttpRequest) -> None:
@@ -229,7 +227,7 @@ class App:
             raise RequestError(
                 403, "a page of another site sent this; it may link to the server's own pages, and no more."
             )
-        if not self.tokens.needed and host is not None and host not in self._hosts and not _LOOPBACK.fullmatch(host):
+        if not self.tokens.needed and host is not None and not _LOOPBACK.fullmatch(host):
             raise RequestError(403, "without tokens the server answers to this machine's own names alone (Host).")
 
     def _is_trusted(self, request: HttpRequest, scope: str = READ) -> bool:
@@ -243,17 +241,9 @@ class App:
     # --- requests to a model ------------------------------------------------------------------------------------------
 
     async def _predict(self, request: HttpRequest, served: ModelService) -> Response:
-        def may_remember() -> None:
-            if served.options.read_only:
-                raise RequestError(
-                    403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id."
-                )
-            self.tokens.check(request.headers.get(b"authorization"), WRITE)
-
-        return await self._rows(request, served, self._work(PREDICT), may_remember)
+        return await self._rows(request, served, self._work(PREDICT))
 
     async def _learn(self, request: HttpRequest, served: ModelService) -> Response:
-        _check_writable(served)
         work = self._work(LEARN_REQUEST)
         key = request.header(b"idempotency-key") or request.parameter("request")
         work.key = None if not key else checked_id(key)
@@ -262,15 +252,9 @@ class App:
     def _work(self, kind: int) -> ModelRequest:
         return ModelRequest(kind, JSON, (), True, self._loop().create_future())
 
-    async def _rows(
-        self,
-        request: HttpRequest,
-        served: ModelService,
-        work: ModelRequest,
-        may_remember: Callable[[], None] = lambda: None,
-    ) -> Response:
-        """Read the rows of a request and submit it. `may_remember` raises if rows with ids are not allowed."""
-        owner = _pending_response(served)
+    async def _rows(self, request: HttpRequest, served: ModelService, work: ModelRequest) -> Response:
+        """Read the rows of a request and submit it."""
+        owner = _available_owner(served)
         options, reading = served.options, owner.model.reading
         work.body_format, in_lines = detect_body_format(request.header(b"content-type"), reading.forms)
         reading.check_form(work.body_format)
@@ -283,14 +267,14 @@ class App:
             if encoding:
                 self.unfinished.add(request.scope, len(text))
             work.lines, work.single = lines_of(text, body_format, in_lines, options.rows)
+            if not work.lines or work.lines == [b""]:
+                raise RequestError(422, "the body has no rows.")
             with_ids = None
             if len(text) > LONG_BODY_BYTES or body_format == ARROW:
                 work.read = reading.read(body_format, work.lines, work.kind == LEARN_REQUEST)
                 with_ids = work.read.with_ids
                 if work.read.n > options.rows:
                     raise RequestError(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
-            if not work.lines or work.lines == [b""]:
-                raise RequestError(422, "the body has no rows.")
             with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
             if given is None and not with_ids:
                 return
@@ -298,8 +282,12 @@ class App:
                 work.row_ids = row_ids(work.lines, given, body_format)
                 return
             work.ids = ids_to_remember(work.lines, given, body_format, work.single)
+            if work.ids is not None and options.read_only:
+                raise RequestError(
+                    403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id."
+                )
             if work.ids is not None:
-                may_remember()
+                self.tokens.check(request.headers.get(b"authorization"), WRITE)
 
         if len(body) > LONG_BODY_BYTES or encoding or body_format == ARROW:
             owner.submit(work, served.pool, read)
@@ -309,32 +297,25 @@ class App:
         return Response(await work.future)
 
     async def _label(self, request: HttpRequest, served: ModelService) -> Response:
-        _check_writable(served)
-        owner = _pending_response(served)
+        owner = _available_owner(served)
         text = decompressed(request.body, request.header(b"content-encoding"), served.options.body)
         labels, single = labels_of(text, served.options.rows)
         if not labels:
             raise RequestError(422, "the body has no labels.")
-        bodies = [bytes(one.label) for one in labels]
         work = self._work(LABEL_REQUEST)
-        work.lines, work.single = bodies, single
+        work.lines, work.single = [one.body for one in labels], single
         work.ids = [checked_id(one.id) for one in labels]
-        work.response = [
-            b'{"label":%s}' % body if one.weight == 1.0 else b'{"label":%s,"weight":%r}' % (body, one.weight)
-            for body, one in zip(bodies, labels, strict=True)
-        ]
         owner.submit(work)
         return Response(await work.future)
 
     async def _snapshot(self, request: HttpRequest, served: ModelService) -> Response:
-        _check_writable(served)
         version = await asyncio.wrap_future(served.snapshot())
         file = served.folder.snapshot(version).relative_to(served.folder.state)
         return Response(encode({"version": version, "file": file.as_posix()}))
 
     async def _features(self, request: HttpRequest, served: ModelService) -> Response:
         top = _whole("top", request.parameter("top"), 50, MAX_FEATURES)
-        return Response(encode(await asyncio.wrap_future(served.features(top))))
+        return Response(encode(await served.features(top)))
 
     async def _info(self, request: HttpRequest, served: ModelService) -> Response:
         return Response(encode(served.info()))
@@ -368,11 +349,10 @@ class App:
     # --- status of the server -----------------------------------------------------------------------------------------
 
     async def _page(self, request: HttpRequest) -> Response:
-        page = _PAGES[request.path]()
-        return Response(page.text, page.head)
+        return page(_PAGES[request.path])
 
     async def _openapi(self, request: HttpRequest) -> Response:
-        return Response(pages.openapi(self._names(request), self.single is not None, self.tokens.needed))
+        return Response(encode(description(self._names(request), self.single is not None, self.tokens.needed)))
 
     async def _models(self, request: HttpRequest) -> Response:
         return Response(encode({"models": list(self.models)}))
@@ -401,14 +381,7 @@ class App:
         return Response(text, ((b"content-type", kind.encode()),))
 
 
-def _check_writable(served: ModelService) -> None:
-    if served.options.read_only:
-        raise RequestError(
-            403, "this is a read-only replica; send what is to be learned to the server that it follows."
-        )
-
-
-def _pending_response(served: ModelService) -> Owner:
+def _available_owner(served: ModelService) -> Owner:
     """Return the model's owner; raise RequestError if it cannot take a request now."""
     owner = served.owner
     assert owner is not None
@@ -442,14 +415,6 @@ def _again(message: Any, receive: Any) -> Callable[[], Awaitable[Any]]:
 async def _until_gone(receive: Any) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _lifespan(receive: Any, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
 
 
 def _level(text: str | None) -> float:

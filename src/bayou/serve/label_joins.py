@@ -57,7 +57,7 @@ class LabelJoins:
         self.most_open, self.most_early = MAX_PENDING_ROWS, MAX_EARLY_LABELS
         found = dict(db.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
         self.n_pending, self.n_early = found.get(PENDING, 0), found.get(EARLY, 0)
-        self._open, self._early = self.n_pending, self.n_early
+        self._committed = self.n_pending, self.n_early
         self._oldest: float | None = None
         self._look_at_oldest()
 
@@ -87,24 +87,24 @@ class LabelJoins:
 
     def _close_ids(self, keys: Sequence[str], now: float) -> None:
         """Close ids whose rows are now learned with their labels."""
-        for key in keys if self._open or self._early else ():  # often nothing waits
+        for key in keys if self.n_pending or self.n_early else ():  # often nothing waits
             found = self._db.execute("SELECT at, state FROM ids WHERE id = ?", (key,)).fetchone()
             if found is None or found[1] not in (PENDING, EARLY):
                 continue
             self._close(key, now, JOINED)
             self._counts["joined"] += 1
             if found[1] == PENDING:
-                self._open -= 1
+                self.n_pending -= 1
                 self._delays.append(now - found[0])
             else:
-                self._early -= 1
+                self.n_early -= 1
 
     def _row(self, item: PendingEntry, n: int, now: float) -> Any:
         """Store a row that was predicted, or join the label that came before it."""
         found = self._db.execute("SELECT n, state FROM ids WHERE id = ?", (item.key,)).fetchone()
         if found is None:
             self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, PENDING))
-            self._open += 1
+            self.n_pending += 1
             item.outcome = "remembered"
             return None
         if found[1] != EARLY:
@@ -112,7 +112,7 @@ class LabelJoins:
             self._counts["row known"] += 1
             return False
         self._close(item.key, now, JOINED)
-        self._early -= 1
+        self.n_early -= 1
         self._counts["joined"] += 1
         item.outcome, item.rows_to_learn = "joined", [(item.form, item.body, self._body_of(found[0], item.key)[1])]
         return found[0]
@@ -123,14 +123,14 @@ class LabelJoins:
             item.outcome = "joined"
             item.rows_to_learn = [(*self._body_of(found[0], item.key), item.body)]
             self._close(item.key, now, JOINED)
-            self._open -= 1
+            self.n_pending -= 1
             self._delays.append(now - found[1])
         elif found is not None:
             item.outcome = {JOINED: "duplicate", EXPIRED: "late", EARLY: "duplicate"}[found[2]]
-        elif self._early < self.most_early:
+        elif self.n_early < self.most_early:
             item.outcome = "early"
             self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, EARLY))
-            self._early += 1
+            self.n_early += 1
         else:
             item.outcome = "unknown"
         self._counts[item.outcome] += 1
@@ -148,12 +148,11 @@ class LabelJoins:
         """
         db, before = self._db, now - self.wait
         where = "WHERE state = ? AND at < ? ORDER BY at LIMIT ?"
-        for state in (JOINED, EXPIRED, EARLY):
-            old = db.execute(f"SELECT id FROM ids {where}", (state, before, EXPIRE_BATCH_ROWS)).fetchall()
-            db.executemany("DELETE FROM ids WHERE id = ?", old)
-            if state == EARLY:
-                self._early -= len(old)
-                self._counts["unknown"] += len(old)
+        for state in (JOINED, EXPIRED):
+            self._delete(where, state, before, EXPIRE_BATCH_ROWS)
+        n_early = self._delete(where, EARLY, before, EXPIRE_BATCH_ROWS)
+        self.n_early -= n_early
+        self._counts["unknown"] += n_early
         db.execute(
             "DELETE FROM requests WHERE key IN (SELECT key FROM requests WHERE at < ? LIMIT ?)",
             (before, EXPIRE_BATCH_ROWS),
@@ -161,25 +160,26 @@ class LabelJoins:
         late = db.execute(f"SELECT id, n FROM ids {where}", (PENDING, before, EXPIRE_BATCH_ROWS)).fetchall()
         for key, _ in late:
             self._close(key, now, EXPIRED)
-        self._open -= len(late)
+        self.n_pending -= len(late)
         self._counts["expired"] += len(late)
-        if self._open > self.most_open:
-            oldest = "SELECT id FROM ids WHERE state = ? ORDER BY at LIMIT ?"
-            dropped = db.execute(
-                oldest, (PENDING, min(self._open - self.most_open, 100 * EXPIRE_BATCH_ROWS))
-            ).fetchall()
-            db.executemany("DELETE FROM ids WHERE id = ?", dropped)
-            self._open -= len(dropped)
-            self._counts["dropped"] += len(dropped)
+        if self.n_pending > self.most_open:
+            excess = min(self.n_pending - self.most_open, 100 * EXPIRE_BATCH_ROWS)
+            n_dropped = self._delete("WHERE state = ? ORDER BY at LIMIT ?", PENDING, excess)
+            self.n_pending -= n_dropped
+            self._counts["dropped"] += n_dropped
         if self.default is None or not late:
             return False
         item.body = b"%s\n%s" % (self.default, b",".join(b"%d" % n for _, n in late))
         item.rows_to_learn = [(*self._body_of(n, key), self.default) for key, n in late]
         return None
 
+    def _delete(self, where: str, *values: float) -> int:
+        """Delete some ids, and return how many."""
+        return self._db.execute(f"DELETE FROM ids WHERE id IN (SELECT id FROM ids {where})", values).rowcount
+
     def has_expired(self, now: float) -> bool:
         """Return whether some ids have expired."""
-        if self._open > self.most_open:
+        if self.n_pending > self.most_open:
             return True
         self._look_at_oldest()
         before = now - self.wait
@@ -195,7 +195,7 @@ class LabelJoins:
         return self._oldest if self.n_pending else None
 
     def _look_at_oldest(self) -> None:
-        if self._open:
+        if self.n_pending:
             self._oldest = self._db.execute("SELECT min(at) FROM ids WHERE state = ?", (PENDING,)).fetchone()[0]
 
     def delay_quantiles(self) -> dict[int, float]:
@@ -205,7 +205,7 @@ class LabelJoins:
 
     def on_commit(self) -> None:
         """Commit the counts of the transaction, which is on disk."""
-        self.n_pending, self.n_early = self._open, self._early
+        self._committed = self.n_pending, self.n_early
         self.counts += self._counts
         self._counts.clear()
         if self._delays:
@@ -215,6 +215,6 @@ class LabelJoins:
 
     def on_rollback(self) -> None:
         """Discard the counts of the transaction: it was rolled back."""
-        self._open, self._early = self.n_pending, self.n_early
+        self.n_pending, self.n_early = self._committed
         self._counts.clear()
         self._delays = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from bayou.serve.label_joins import KIND_EXPIRE
@@ -43,9 +44,7 @@ class LogWriter(threading.Thread):
     def __init__(self, log: Log, times: Times, hand_on: Callable[[Sequence[LearningUnit]], None]) -> None:
         super().__init__(name="bayou-log", daemon=True)
         self._log, self._times, self._hand_on = log, times, hand_on
-        self._waiting: deque[LearningUnit] = deque()
-        self._ready = threading.Condition()
-        self._stop_requested = False
+        self._waiting: queue.SimpleQueue[LearningUnit | None] = queue.SimpleQueue()
         self._looked, self._more = 0.0, False
         self._often = EXPIRY_CHECK_SECONDS if log.ids is None else min(EXPIRY_CHECK_SECONDS, log.ids.wait / 4)
         self._tried = MIN_TRIED
@@ -56,15 +55,11 @@ class LogWriter(threading.Thread):
 
     def submit(self, unit: LearningUnit) -> None:
         unit.queued = time.perf_counter()
-        with self._ready:
-            self._waiting.append(unit)
-            self._ready.notify()
+        self._waiting.put(unit)
 
     def close(self) -> None:
         """Write what is queued, then stop."""
-        with self._ready:
-            self._stop_requested = True
-            self._ready.notify()
+        self._waiting.put(None)
 
     def run(self) -> None:
         while self._next():
@@ -97,15 +92,16 @@ class LogWriter(threading.Thread):
 
     def _taken(self) -> tuple[list[LearningUnit], bool]:
         """Return the units of the next transaction, and whether they are the last."""
-        with self._ready:
-            if not self._waiting and not self._stop_requested and not self._more:
-                self._ready.wait(min(EXPIRY_CHECK_SECONDS, self._often))
-            units: list[LearningUnit] = []
-            entries = 0
-            while self._waiting and entries < MAX_TRANSACTION_ENTRIES:
-                units.append(self._waiting.popleft())
-                entries += len(units[-1].items)
-            return units, self._stop_requested and not self._waiting
+        units: list[LearningUnit] = []
+        entries, seconds = 0, 0.0 if self._more else self._often
+        with contextlib.suppress(queue.Empty):
+            while entries < MAX_TRANSACTION_ENTRIES:
+                unit = self._waiting.get(timeout=seconds)
+                if unit is None:
+                    return units, True
+                units.append(unit)
+                entries, seconds = entries + len(unit.items), 0.0
+        return units, False
 
     def _look_at_log(self, units: Sequence[LearningUnit]) -> None:
         self._looked = time.monotonic()

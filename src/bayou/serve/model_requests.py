@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayou.serve.label_joins import KIND_ROW
-from bayou.serve.label_joins import LABEL as LABEL_ENTRY
-from bayou.serve.label_joins import LEARN as LEARN_ENTRY
-from bayou.serve.log import JSON, PendingEntry
+from bayou.serve.label_joins import LEARN
+from bayou.serve.log import PendingEntry
 from bayou.serve.row_reader import ParsedRows
 
 PREDICT, LEARN_REQUEST, LABEL_REQUEST = range(3)
@@ -20,13 +18,13 @@ class ModelRequest:
     """Request to a model.
 
     Attributes:
-        lines: its rows, as they were sent; an Arrow stream is one line. Labels are each JSON with a weight.
+        lines: its rows, as they were sent; an Arrow stream is one line. Late labels are JSON objects with a weight.
         single: whether it is a single row and not a list.
         key: for rows to learn, the request's id; row_ids: the ids that some of the rows have.
         ids: the ids under which rows are stored, or to which labels belong.
         level: the level of intervals.
         read: the parsed rows of a long request, which another thread has read.
-        answer: the response, if it is known before it can be sent.
+        response: the response, if it is known before it can be sent.
         submitted: when it was submitted to the owner, by `time.perf_counter`.
     """
 
@@ -43,6 +41,10 @@ class ModelRequest:
         self, kind: int, form: int, lines: Sequence[bytes], single: bool, future: asyncio.Future[bytes]
     ) -> None:
         self.kind, self.body_format, self.lines, self.single, self.future = kind, form, lines, single, future
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.lines) if self.read is None else self.read.n
 
 
 @dataclass(slots=True, eq=False)
@@ -69,47 +71,23 @@ class LearningUnit:
         """Return the unit of labeled rows. Requests without an id are first, as one item: few long entries are fast."""
         unit = cls([], [], read)
         plain = [work for work in requests if work.key is None]
-        if plain:
-            text = b"\n".join([line for work in plain for line in work.lines])
-            item = PendingEntry(
-                LEARN_ENTRY,
-                plain[0].body_format,
-                None,
-                text,
-                labeled_ids=[key for work in plain for key in work.row_ids],
-            )
-            unit.items.append(item)
-            unit.requests += [(work, (item,)) for work in plain]
-        for work in requests[len(plain) :]:
-            text = b"\n".join(work.lines)
-            unit._add(work, [PendingEntry(LEARN_ENTRY, work.body_format, work.key, text, labeled_ids=work.row_ids)])
+        for group in filter(None, [plain, *([work] for work in requests[len(plain) :])]):
+            text = b"\n".join([line for work in group for line in work.lines])
+            ids = [key for work in group for key in work.row_ids]
+            unit._add(group, [PendingEntry(LEARN, group[0].body_format, group[0].key, text, labeled_ids=ids)])
         return unit
 
     @classmethod
-    def of_labels(cls, requests: Iterable[ModelRequest]) -> LearningUnit:
-        """Return the unit of late labels, which may join rows."""
-        unit = cls([], [])
-        for work in requests:
-            pairs = zip(work.ids or (), work.response, strict=True)
-            unit._add(work, [PendingEntry(LABEL_ENTRY, JSON, key, label) for key, label in pairs])
-        return unit
-
-    @classmethod
-    def to_remember(cls, requests: Iterable[ModelRequest]) -> LearningUnit:
-        """Return the unit of rows that were predicted under an id; their labels may have come already."""
+    def of_ids(cls, kind: int, requests: Iterable[ModelRequest]) -> LearningUnit:
+        """Return the unit of late labels, or of rows that were predicted under an id; each may join the other."""
         unit = cls([], [])
         for work in requests:
             pairs = zip(work.ids or (), work.lines, strict=True)
             unit._add(
-                work, [PendingEntry(KIND_ROW, work.body_format, key, line) for key, line in pairs if key is not None]
+                [work], [PendingEntry(kind, work.body_format, key, line) for key, line in pairs if key is not None]
             )
         return unit
 
-    def _add(self, work: ModelRequest, items: list[PendingEntry]) -> None:
+    def _add(self, requests: Sequence[ModelRequest], items: list[PendingEntry]) -> None:
         self.items += items
-        self.requests.append((work, items))
-
-
-def in_order(requests: Sequence[ModelRequest]) -> list[ModelRequest]:
-    """Return requests in the order that `LearningUnit.to_learn` needs: those without an id first."""
-    return sorted(requests, key=lambda work: work.key is not None)
+        self.requests += [(work, items) for work in requests]

@@ -12,13 +12,13 @@ between them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,11 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.serve import responses
+from bayou.serve.label_joins import KIND_ROW, LABEL
 from bayou.serve.live_stats import SAMPLED_ROWS, LiveStats
 from bayou.serve.log import ARROW, Log, PendingEntry
 from bayou.serve.log_writer import LogWriter
-from bayou.serve.model_requests import LABEL_REQUEST, LEARN_REQUEST, PREDICT, LearningUnit, ModelRequest, in_order
+from bayou.serve.model_requests import LABEL_REQUEST, LEARN_REQUEST, PREDICT, LearningUnit, ModelRequest
 from bayou.serve.responses import RequestError
 from bayou.serve.row_reader import ParsedRows
 from bayou.serve.served_model import CHUNK_ROWS, ServedModel, losses_of, pieces
@@ -44,7 +45,7 @@ class Owner(threading.Thread):
     """Owner thread of one model.
 
     Attributes:
-        model: the model that it owns.
+        model: the model that it owns; another thread may replace that of a replica.
         live: the live statistics of the model.
         broken: why the thread can do nothing more, if that is so.
         on_error: called with an unexpected error, which ends the thread.
@@ -63,8 +64,7 @@ class Owner(threading.Thread):
         self._copies = SnapshotQueue()
         self._responses: list[tuple[asyncio.Future[bytes], bytes | Exception]] = []
         self.waiting: set[asyncio.Future[Any]] = set()  # used in the loop's thread only
-        self._asleep, self._wakeup = False, threading.Lock()
-        self._wakeup.acquire()
+        self._awake = threading.Event()
         self._stop_requested = False
         self._looked = 0.0
         self.on_examples: Callable[[int], None] = lambda examples: None
@@ -104,22 +104,13 @@ class Owner(threading.Thread):
         self._stop_requested = True
         self._wake()
 
-    def replace_model(self, model: ServedModel) -> None:
-        """Replace the model; for replicas."""
-        self.model = model
-
     def _on_committed(self, committed: Sequence[LearningUnit]) -> None:
         self._committed.extend(committed)
         self._wake()
 
     def _wake(self) -> None:
-        if self._asleep:
-            self._asleep = False
-            with contextlib.suppress(RuntimeError):  # another thread has released it
-                self._wakeup.release()
-
-    def _break(self, why: str) -> None:
-        self.broken = f"the model is out of order: {why}. What was acknowledged is in the log; start the server again."
+        if not self._awake.is_set():  # setting it takes longer
+            self._awake.set()
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -134,7 +125,10 @@ class Owner(threading.Thread):
                 self._step()
         except Exception as error:
             self.on_error(error)
-            self._break(f"{type(error).__name__}: {error}")
+            self.broken = (
+                f"the model is out of order: {type(error).__name__}: {error}. What was acknowledged is in the log; "
+                "start the server again."
+            )
         self._refuse_all()
 
     def _should_exit(self) -> bool:
@@ -165,10 +159,9 @@ class Owner(threading.Thread):
             self._sleep(0.2)
 
     def _sleep(self, seconds: float) -> None:
-        self._asleep = True
+        self._awake.clear()
         if not (self._incoming or self._committed or self._copies or self._stop_requested):
-            self._wakeup.acquire(timeout=seconds)
-        self._asleep = False
+            self._awake.wait(seconds)
 
     def _sample_weights(self) -> None:
         now = time.monotonic()
@@ -230,9 +223,8 @@ class Owner(threading.Thread):
 
     def _refused(self, work: ModelRequest, bad: dict[int, str]) -> bool:
         if bad:
-            n = work.read.n if work.read is not None else len(work.lines)
             done = "predicted" if work.kind == PREDICT else "learned"
-            rows = f"{len(bad):,} of {n:,} rows are bad; nothing was {done}." if not work.single else ""
+            rows = f"{len(bad):,} of {work.n_rows:,} rows are bad; nothing was {done}." if not work.single else ""
             self._set_response(work, RequestError(422, rows or next(iter(bad.values())), bad))
         return bool(bad)
 
@@ -245,7 +237,7 @@ class Owner(threading.Thread):
         version, first = self.model.version, 0
         remembered: list[ModelRequest] = []
         for work in requests:
-            said, last = by_level[work.level], first + len(work.lines)
+            said, last = by_level[work.level], first + work.n_rows
             if work.ids is not None:
                 work.response = said.rows[first:last]
                 remembered.append(work)
@@ -291,24 +283,24 @@ class Owner(threading.Thread):
             self.log_writer.submit(unit)
 
     def _learn(self, requests: list[ModelRequest]) -> None:
-        requests, read = self._readable(in_order(requests), learns=True)
+        requests, read = self._readable(sorted(requests, key=lambda work: work.key is not None), learns=True)
         if read is not None:
             self._put(LearningUnit.to_learn(requests, read))
 
     def _label(self, requests: list[ModelRequest]) -> None:
         bad = self.model.reading.check_labels([line for work in requests for line in work.lines])
-        self._put(LearningUnit.of_labels(self._split_valid(requests, bad)))
+        self._put(LearningUnit.of_ids(LABEL, self._split_valid(requests, bad)))
 
     def _log_rows(self, requests: list[ModelRequest]) -> None:
         check = self.model.reading.check_rows
         good = [work for work in requests if not self._refused(work, check(work.body_format, work.lines))]
-        self._put(LearningUnit.to_remember(good))
+        self._put(LearningUnit.of_ids(KIND_ROW, good))
 
     def _split_valid(self, requests: Sequence[ModelRequest], bad: dict[int, str]) -> list[ModelRequest]:
         """Return the requests without bad rows (numbered over all requests); refuse the others."""
         good, first = [], 0
         for work in requests:
-            last = first + len(work.lines)
+            last = first + work.n_rows
             own = {row - first: why for row, why in bad.items() if first <= row < last} if bad else {}
             if not self._refused(work, own):
                 good.append(work)
@@ -402,7 +394,7 @@ class Owner(threading.Thread):
             if items[0].outcome:
                 self._set_response(work, responses.duplicate(version))
                 continue
-            said, last = by_level[work.level], first + (unit.read.n if work.read is not None else len(work.lines))
+            said, last = by_level[work.level], first + work.n_rows
             self._set_response(work, said.answer(first, last, version, work.single))
             first = last
 
@@ -426,21 +418,15 @@ class Owner(threading.Thread):
     # --- long work ----------------------------------------------------------------------------------------------------
 
     def _advance_long(self) -> bool:
-        if self._long:
-            task = self._long.popleft()
-            if next(task, self) is not self:
-                self._long.append(task)
-            return True
-        return False
+        if not self._long:
+            return False
+        task = self._long.popleft()
+        if next(task, self) is not self:
+            self._long.append(task)
+        return True
 
 
-def _alike(requests: list[ModelRequest]) -> Iterator[list[ModelRequest]]:
+def _alike(requests: Sequence[ModelRequest]) -> Iterator[list[ModelRequest]]:
     """Yield groups of requests that can be read as one; a long one is a group of its own."""
-    some: list[ModelRequest] = []
-    for work in requests:
-        if some and (work.read is not None or some[0].read is not None or work.body_format != some[0].body_format):
-            yield some
-            some = []
-        some.append(work)
-    if some:
-        yield some
+    for _, group in groupby(requests, key=lambda work: work.body_format if work.read is None else work):
+        yield list(group)

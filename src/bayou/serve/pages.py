@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
 
 from bayou import __version__
-from bayou.serve.openapi import description
-
-
-class Page(NamedTuple):
-    """Page with its headers."""
-
-    text: bytes
-    head: list[tuple[bytes, bytes]]
-
-
-def live() -> Page:
-    """Return the live page."""
-    return _page("live")
-
-
-def docs() -> Page:
-    """Return the page that describes every request, with a form to try it."""
-    return _page("docs")
-
-
-def openapi(models: list[str], single: bool, tokens: bool) -> bytes:
-    """Return the OpenAPI description as JSON."""
-    return json.dumps(description(models, single, tokens)).encode()
+from bayou.serve.http_request import Response
 
 
 @cache
-def _page(name: str) -> Page:
+def page(name: str) -> Response:
+    """Return a page: "live", or "docs", which describes every request, with a form to try it."""
     style = _own("page.css", "bayou.report") + _own("pages.css")
     script = _own(f"{name}.js")
     filled = {"STYLE": style, "SCRIPT": script, "VERSION": __version__}
@@ -52,7 +29,7 @@ def _page(name: str) -> Page:
         "referrer-policy": "no-referrer",
         "cache-control": "no-store",
     }
-    return Page(text.encode(), [(name.encode(), value.encode()) for name, value in head.items()])
+    return Response(text.encode(), [(name.encode(), value.encode()) for name, value in head.items()])
 
 
 def _own(name: str, package: str = "bayou.serve") -> str:

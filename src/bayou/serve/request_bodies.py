@@ -69,6 +69,12 @@ class LateLabel(msgspec.Struct):
     label: msgspec.Raw
     weight: float = 1.0
 
+    @property
+    def body(self) -> bytes:
+        """The label with its weight as JSON, as it is logged."""
+        weight = b"" if self.weight == 1.0 else b',"weight":%r' % self.weight
+        return b'{"label":%s%s}' % (bytes(self.label), weight)
+
 
 _id_of = msgspec.json.Decoder(_Id)
 _labels = msgspec.json.Decoder(list[LateLabel])

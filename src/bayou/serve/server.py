@@ -126,7 +126,6 @@ class Server:
             self.models,
             self.tokens,
             self.single,
-            self.port,
             self.telemetry,
             self.messages,
             self.options.max_unfinished,
@@ -137,7 +136,7 @@ class Server:
             self.app,
             http=functools.partial(Connection, self.app.unfinished, self.app.count_refused),  # type: ignore[arg-type]
             interface="asgi3",
-            lifespan="on",
+            lifespan="off",
             ws="none",
             proxy_headers=False,
             access_log=False,
@@ -163,7 +162,7 @@ class Server:
             return
         learner = load(start) if isinstance(start, Path) else start()
         if not folder.exists:
-            self.options.check_default(RowReader(learner))
+            self.options.default_label(RowReader(learner))
             folder.begin(learner)
         elif learner.name != (began := load(folder.base)).name:
             raise BadInput(
@@ -344,12 +343,9 @@ def _allow_files(n_models: int) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
+    with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost"
 
 
 def _bound(host: str, port: int) -> socket.socket:

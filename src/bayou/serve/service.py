@@ -16,13 +16,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.core.learner import Learner
 from bayou.core.printable import shorten
 from bayou.core.spelling import option
@@ -45,9 +44,10 @@ from bayou.serve.state_folder import StateFolder
 from bayou.serve.telemetry import Telemetry
 from bayou.serve.writers import differences, this_writer
 
-T = TypeVar("T")
 # After a snapshot the next one waits this many times as long as it took, which bounds the cost of snapshots.
 SNAPSHOT_PAUSE_RATIO = 50.0
+# Maximum number of seconds to wait for a copy of the model.
+COPY_SECONDS = 600.0
 # Seconds between two checks of a replica for a newer snapshot.
 REPLICA_POLL_SECONDS = 1.0
 # An entry dated this many seconds ahead of the clock was written while a clock was wrong.
@@ -79,11 +79,14 @@ class ServeOptions:
     max_unfinished: int = 256 << 20
     timeout: float = 30.0
 
-    def check_default(self, reading: RowReader) -> None:
-        """Raise BadInput if the model cannot learn the default label."""
-        bad = None if self.default is None else reading.check_labels([json.dumps(self.default).encode()])
-        if bad:
+    def default_label(self, reading: RowReader) -> bytes | None:
+        """Return the default label as JSON, if there is one; raise BadInput if the model cannot learn it."""
+        if self.default is None:
+            return None
+        label = json.dumps({"label": self.default}).encode()
+        if bad := reading.check_labels([label]):
             raise BadInput(f"{option('default_label', self.default)}: {bad[0]}")
+        return label
 
 
 class ModelService:
@@ -150,9 +153,7 @@ class ModelService:
         self.snapshot_version = checked = model.version
         self.snapshot_at = _written_at(self.folder.snapshot(checked)) if checked else 0.0
         self._snapshot_examples = model.learner.examples  # so that a server that is often killed writes one, too
-        if self.options.default is not None:
-            self.options.check_default(model.reading)
-            log.ids.default = json.dumps({"label": self.options.default}).encode()
+        log.ids.default = self.options.default_label(model.reading)
         behind, said_at = log.last - model.version, time.monotonic()
         if behind:
             self._say_local(f"learning {behind:,} entries of the log that are newer than the snapshot")
@@ -167,14 +168,18 @@ class ModelService:
             self.live.restore(kept, model.learner.examples)
         elif why:
             self._say_local(why)
-        self.owner = Owner(model, log, loop, self.live, self.telemetry.times[self.name])
-        self.owner.on_examples, self.owner.on_error = self._learned, self._failed("the model is out of order")
-        assert self.owner.log_writer is not None
-        self.owner.log_writer.on_look = self._look_at_log
-        self.owner.log_writer.on_error = self._failed("the log's thread failed")
-        self.owner.start()
+        self._own(model, loop)
         self.state, self.why = "ready", ""
         threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
+
+    def _own(self, model: ServedModel, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the owner thread of the model."""
+        self.owner = owner = Owner(model, self.log, loop, self.live, self.telemetry.times[self.name])
+        owner.on_examples, owner.on_error = self._learned, self._failed("the model is out of order")
+        if owner.log_writer is not None:
+            owner.log_writer.on_look = self._look_at_log
+            owner.log_writer.on_error = self._failed("the log's thread failed")
+        owner.start()
 
     def _failed(self, what: str) -> Callable[[BaseException], None]:
         """Return a function that reports an error of a thread."""
@@ -225,10 +230,9 @@ class ModelService:
         model = ServedModel(load(path), newest)
         warm_up(model)
         if self.owner is None:
-            self.owner = Owner(model, None, loop, self.live, self.telemetry.times[self.name])
-            self.owner.on_error = self._failed("the model is out of order")
-            self.owner.start()
-        self.owner.replace_model(model)
+            self._own(model, loop)
+        else:
+            self.owner.model = model
         self.snapshot_version, self.state, self.why = newest, "ready", ""
         self.snapshot_at = _written_at(path)
 
@@ -255,36 +259,18 @@ class ModelService:
             refused: Future[int] = Future()
             refused.set_exception(RequestError(503, f"no snapshot was written: {GONE}"))
             return refused
-        asked = time.monotonic()
-        return self._from_copy(self._writing, lambda copied, version: self._write(copied, version, asked))
-
-    def features(self, top: int) -> Future[dict[str, Any]]:
-        """Return the largest weights by name, from a snapshot, so that no request has to wait."""
-        return self._from_copy(
-            self.pool, lambda copied, version: largest(copied.to_learner(), top) | {"version": version}
-        )
-
-    def _from_copy(self, pool: ThreadPoolExecutor, make: Callable[[IncrementalSnapshot, int], T]) -> Future[T]:
-        """Return the result of `make`, called in a pool with a snapshot of the model."""
         assert self.owner is not None
-        result: Future[T] = Future()
+        return self._writing.submit(self._write, self.owner.copy(), time.monotonic())
 
-        def run(copied: IncrementalSnapshot, version: int) -> None:
-            try:
-                result.set_result(make(copied, version))
-            except BaseException as error:
-                result.set_exception(error)
+    async def features(self, top: int) -> dict[str, Any]:
+        """Return the largest weights by name, from a snapshot, so that no request has to wait."""
+        assert self.owner is not None
+        copied, version = await asyncio.wrap_future(self.owner.copy())
+        run = asyncio.get_running_loop().run_in_executor
+        return await run(self.pool, lambda: largest(copied.to_learner(), top) | {"version": version})
 
-        def done(copy: Future[Snapshot]) -> None:
-            if (error := copy.exception()) is not None:
-                result.set_exception(error)
-            else:
-                pool.submit(run, *copy.result())
-
-        self.owner.copy().add_done_callback(done)
-        return result
-
-    def _write(self, copied: IncrementalSnapshot, version: int, asked: float) -> int:
+    def _write(self, snapshot: Future[Snapshot], asked: float) -> int:
+        copied, version = snapshot.result(timeout=COPY_SECONDS)
         started = time.monotonic()
         try:
             if version > self.snapshot_version or not self.folder.snapshot(version).exists():
@@ -448,23 +434,13 @@ class ModelService:
         """Finish work in progress, write a last snapshot and close. This is slow."""
         self._ends.set()
         owner = self.owner
-        if owner is not None and owner.is_alive() and owner.broken is None and self.log is not None:
-            if self.model.version != self.snapshot_version:
-                told = self.snapshot()
-                owner.close()
-                try:
-                    version = told.result(timeout=600.0)
-                    self.say(f"{self.name}: a snapshot of entry {version:,} was written")
-                except Exception as error:
-                    where = "the log has everything"
-                    if self._log_is_gone or self.log_broken or self.log_damage:
-                        where = f"what was learned after entry {max(self.snapshot_version, 0):,} is in no snapshot"
-                    self._say_local(f"no last snapshot ({error}); {where}")
-            else:
-                owner.close()
-            owner.join(timeout=60.0)
-        elif owner is not None:
+        if owner is not None:
+            learns = owner.is_alive() and owner.broken is None and self.log is not None
+            last = self.snapshot() if learns and self.model.version != self.snapshot_version else None
             owner.close()
+            if last is not None:
+                self._report_last(last)
+            owner.join(timeout=60.0)
         if self.state == "ready":
             self._keep_history()
         self._writing.shutdown()
@@ -473,6 +449,16 @@ class ModelService:
             self.log.close()
         self.folder.unlock()
         self.state, self.why = "stopped", "the server stops."
+
+    def _report_last(self, snapshot: Future[int]) -> None:
+        """Wait for the last snapshot, and report it."""
+        try:
+            self._say_local(f"a snapshot of entry {snapshot.result(timeout=COPY_SECONDS):,} was written")
+        except Exception as error:
+            where = "the log has everything"
+            if self._log_is_gone or self.log_broken or self.log_damage:
+                where = f"what was learned after entry {max(self.snapshot_version, 0):,} is in no snapshot"
+            self._say_local(f"no last snapshot ({error}); {where}")
 
 
 def _written_at(path: Path) -> float:
@@ -513,7 +499,7 @@ def warm_up(model: ServedModel) -> None:
 def largest(learner: Learner, top: int) -> dict[str, Any]:
     """Return the largest weights, by name."""
     if learner.record.task == "multiclass":
-        raise BadInput("each class has weights of its own; `bayou replay` gives the model, to be asked from Python.")
+        raise BadInput("each class has weights of its own; write a snapshot (POST /snapshot), and ask that in Python.")
     table = feature_table(learner, top=top)
     assert table.strengths is not None
     listed = table.rows[len(table.rows) - table.n_listed :]  # without the intercept

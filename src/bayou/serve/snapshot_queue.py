@@ -18,11 +18,12 @@ class SnapshotQueue:
 
     def __init__(self) -> None:
         self._waiting: deque[Future[Snapshot]] = deque()
-        self._under_way: tuple[IncrementalSnapshot, int, list[Future[Snapshot]]] | None = None
+        # A snapshot, its version, and for how many of the waiting requests it is: the first ones.
+        self._under_way: tuple[IncrementalSnapshot, int, int] | None = None
         self._over = ""
 
     def __bool__(self) -> bool:
-        return bool(self._waiting or self._under_way)
+        return bool(self._waiting)
 
     def request(self) -> Future[Snapshot]:
         """Return a future of a snapshot and its version, or of an error. Its callbacks must be fast."""
@@ -40,23 +41,19 @@ class SnapshotQueue:
     def advance(self, model: ServedModel, between_units: bool) -> bool:
         """Copy a further step if a snapshot is requested; return whether there was work. None begins within a unit."""
         if self._under_way is None and self._waiting and between_units:
-            waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
-            self._under_way = model.copy(), model.version, waiting
+            self._under_way = model.copy(), model.version, len(self._waiting)
         if self._under_way is None:
             return False
-        copied, version, waiting = self._under_way
+        copied, version, n_waiting = self._under_way
         if copied.copy_some():
             self._under_way = None
-            for future in waiting:
-                future.set_result((copied, version))
+            for _ in range(n_waiting):
+                self._waiting.popleft().set_result((copied, version))
         return True
 
     def close(self, why: str) -> None:
         """Refuse all waiting and future requests, for the given reason."""
-        self._over = why
-        if self._under_way is not None:
-            self._waiting.extend(self._under_way[2])
-            self._under_way = None
+        self._over, self._under_way = why, None
         self._refuse()
 
     def _refuse(self) -> None:
