@@ -29,25 +29,19 @@ class LabelSums(msgspec.Struct, omit_defaults=True):
     mean: float = 0.0
     squares: Sum = 0.0
 
-    def add(self, labels: np.ndarray, weights: np.ndarray | None, task: str) -> None:
+    def add(self, labels: np.ndarray, weights: np.ndarray, task: str) -> None:
         """Count labels of a task: "binary", "multiclass" or "regression"."""
+        total = float(weights.sum())
         if task == "binary":
-            positive = labels > 0
-            if weights is None:
-                total, ones = float(len(labels)), float(np.count_nonzero(positive))
-            else:
-                total, ones = float(weights.sum()), float(weights @ positive)
+            ones = float(weights @ (labels > 0))
             self._merge_classes({1: ones, -1: total - ones})
         elif task == "multiclass":
             values, where = np.unique(labels, return_inverse=True)
             totals = np.bincount(where, weights)
             self._merge_classes(dict(zip(values.astype(np.int64).tolist(), totals.tolist(), strict=True)))
-        else:
-            each = np.ones(len(labels)) if weights is None else weights
-            total = float(each.sum())
-            if total > 0.0:
-                mean = float(each @ labels) / total
-                self._merge_moments(total, mean, float(each @ np.square(labels - mean)))
+        elif total > 0.0:
+            mean = float(weights @ labels) / total
+            self._merge_moments(total, mean, float(weights @ np.square(labels - mean)))
 
     def merge(self, other: LabelSums) -> None:
         """Add the sums of other labels."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from bayou.serve.live_stats import RATE_SECONDS, LiveStats
@@ -80,87 +80,82 @@ class Health:
         clock = self._live.clock
         now = clock.monotonic()
         found = sorted(findings(live_status, now), key=lambda finding: LEVELS.index(finding.level))
-        since = {_plain(one.text): self._since.get(_plain(one.text), now) for one in found}
-        self._since = since
+        self._since = {_plain(one.text): self._since.get(_plain(one.text), now) for one in found}
         if any(one.level in ("failing", "warning") for one in found):
             self._healthy_since = now
         else:
             found.append(Finding("healthy", "Healthy", self._healthy_since))
-        wall = clock.wall() - now
+        since = [self._since[_plain(one.text)] if one.since is None else one.since for one in found]
         told = [
-            {
-                "level": one.level,
-                "text": one.text,
-                "since": wall + (since[_plain(one.text)] if one.since is None else one.since),
-            }
-            for one in found
+            one._replace(since=start + clock.wall() - now)._asdict() for one, start in zip(found, since, strict=True)
         ]
         return {**told[0], "also": told[1:]}
 
 
-def findings(live_status: Mapping[str, Any], now: float) -> list[Finding]:
-    """Return the findings about a live status (`ModelService.live_status`), in no order."""
+def findings(live_status: Mapping[str, Any], now: float) -> Iterator[Finding]:
+    """Yield the findings about a live status (`ModelService.live_status`), in no order."""
     live, server = live_status["live"], live_status["server"]
-    found = [Finding("failing", sentence[:1].upper() + sentence[1:]) for sentence in server["alarms"]]
-    found += _about_load(server)
-    found += _about_labels(live["delay"], live_status.get("labels"), live["idle"])
+    for sentence in server["alarms"]:
+        yield Finding("failing", sentence[:1].upper() + sentence[1:])
+    for text in (
+        *_about_load(server),
+        *_about_labels(live["delay"], live_status.get("labels"), live["idle"]),
+        *_about_losses(live),
+    ):
+        yield Finding("warning", text)
+    yield from _about_traffic(live, server["requests_per_second"], now)
+
+
+def _about_losses(live: Mapping[str, Any]) -> Iterator[str]:
     if (drift := live["drift"]) is not None and drift["alarm"]:
-        text = (
+        yield (
             f"The data drift: a model that had stopped learning would have lost {drift['gap']:.3g} more per row in the "
             f"last hour (± {drift['error']:.2g}, on {drift['rows']:,} rows). Keep labels coming."
         )
-        found.append(Finding("warning", text))
     if (base := live["base"]) is not None and base["alarm"]:
-        text = (
+        yield (
             f"The model predicts worse than one that ignores the rows: a mean loss of {live['loss_hour']:.3g} in the "
             f"last hour, against {base['loss']:.3g}."
         )
-        found.append(Finding("warning", text))
-    return found + _about_traffic(live, server["requests_per_second"], now)
 
 
-def _about_load(server: Mapping[str, Any]) -> list[Finding]:
-    found = []
+def _about_load(server: Mapping[str, Any]) -> Iterator[str]:
     free, queue, limit = server["disk_free"], server["queue"], server["queue_limit"]
     if free is not None and free < LOW_DISK and not server["alarms"]:
         room = f"{free / 2**20:,.0f} MB are free" if free >= 2 << 20 else "less than 2 MB are free"
-        found.append(Finding("warning", f"The disk of the log is nearly full: {room}."))
+        yield f"The disk of the log is nearly full: {room}."
     if queue >= limit / 2:
-        found.append(Finding("warning", f"{queue:,} requests wait for the model; from {limit:,} on they are refused."))
+        yield f"{queue:,} requests wait for the model; from {limit:,} on they are refused."
     errors = {int(status): count for status, count in server["refused"].items()}.get(500, 0)
     if errors:
-        found.append(Finding("warning", f"{errors:,} requests of the last hour met an error of the server (500)."))
-    return found
+        yield f"{errors:,} requests of the last hour met an error of the server (500)."
 
 
 def _about_labels(
     delay: Mapping[str, float | None], labels: Mapping[str, Any] | None, idle: float | None
-) -> list[Finding]:
+) -> Iterator[str]:
     recent, usual, silent = delay["recent"], delay["usual"], delay["silent"]
     if usual is None or labels is None or idle is None or idle >= RATE_SECONDS:
-        return []
+        return
     if recent is None and labels["open"] and silent is not None and silent > max(MISSING * usual, MISSING_SECONDS):
-        text = f"No labels for {duration(silent)}; they usually come {duration(usual)} after their row."
-        return [Finding("warning", text)]
+        yield f"No labels for {duration(silent)}; they usually come {duration(usual)} after their row."
     if recent is not None and recent > max(SLOW * usual, usual + SLOW_SECONDS):
-        return [Finding("warning", f"Labels come {duration(recent)} after their row; usually {duration(usual)}.")]
-    return []
+        yield f"Labels come {duration(recent)} after their row; usually {duration(usual)}."
 
 
-def _about_traffic(live: Mapping[str, Any], requests: float, now: float) -> list[Finding]:
+def _about_traffic(live: Mapping[str, Any], requests: float, now: float) -> Iterator[Finding]:
     idle = live["up"] if live["idle"] is None else live["idle"]
     if idle < RATE_SECONDS:
-        return []
+        return
     if requests:
-        text = f"Requests come, but no row was predicted or learned for {duration(idle)}."
-        return [Finding("warning", text, now - idle)]
-    if live["idle"] is None:
-        return [Finding("idle", "No requests since the server started", now - idle)]
-    if live["steady"]:
-        return [
-            Finding("warning", f"No requests for {duration(idle)}. Before that they came all the time.", now - idle)
-        ]
-    return [Finding("idle", f"No requests for {duration(idle)}", now - idle)]
+        level, text = "warning", f"Requests come, but no row was predicted or learned for {duration(idle)}."
+    elif live["idle"] is None:
+        level, text = "idle", "No requests since the server started"
+    elif live["steady"]:
+        level, text = "warning", f"No requests for {duration(idle)}. Before that they came all the time."
+    else:
+        level, text = "idle", f"No requests for {duration(idle)}"
+    yield Finding(level, text, now - idle)
 
 
 def duration(seconds: float) -> str:

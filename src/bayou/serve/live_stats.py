@@ -150,21 +150,19 @@ class LiveStats:
         self, batch: Batch, told: Any, losses: np.ndarray, later: np.ndarray | None, task: str, counters: Any
     ) -> None:
         """Count learned rows, the predictions made before, and the losses of the frozen model."""
-        weights = batch.weights
-        weighted = losses if weights is None else weights * losses
+        weights = batch.weights_or_ones()
+        weighted = weights * losses
         with self._lock:
             now = self._now()
             now.learned += len(batch)
-            now.weight += len(batch) if weights is None else float(weights.sum())
+            now.weight += float(weights.sum())
             now.loss += float(weighted.sum())
             now.loss_squares += float(weighted @ losses)
-            if now.labels is None:
-                now.labels = LabelSums()
+            now.labels = now.labels or LabelSums()
             now.labels.add(np.asarray(batch.labels), weights, task)
             self._count(len(batch), 0)
             if task == "binary":
-                seen = _calibration(batch, told.expected)
-                now.calibration = (seen if now.calibration is None else seen + np.array(now.calibration)).tolist()
+                now.calibration = (_calibration(batch, told.expected) + _calibration_of([now])).tolist()
             if later is not None and len(later):
                 gap = later - losses[: len(later)]
                 now.later += len(gap)
@@ -214,9 +212,8 @@ class LiveStats:
             while now - self._weights[0][0] > MOVE_SECONDS:
                 self._weights.popleft()
             before: dict[int, float] = {}
-            for _, known in self._weights:
-                for feature, mean in known.items():
-                    before.setdefault(feature, mean)
+            for _, known in reversed(self._weights):
+                before |= known  # the oldest mean wins
             moved = sorted(means, key=lambda feature: -abs(means[feature] - before[feature]))[:N_MOVED]
             names = learner.extras.names
             called = names.name_of(np.array(moved)) if names is not None else [None] * len(moved)
@@ -268,7 +265,6 @@ class LiveStats:
             now = self.clock.monotonic()
             idle = None if self._last_row is None else now - self._last_row
             curve, began = _thinned(self._curve), self._wall(0)
-        calibration = sum((np.array(part.calibration) for part in slices if part.calibration), np.zeros((3, BINS)))
         return {
             "hour": _hour(slices, began),
             "loss_hour": _share(_sum(slices, "loss"), _sum(slices, "weight")),
@@ -281,7 +277,9 @@ class LiveStats:
             "steady": _is_steady(slices),
             "delay": _delay(slices),
             "calibration": [
-                {"weight": w, "predicted": p / w, "actual": a / w} for w, p, a in calibration.T.tolist() if w
+                {"weight": w, "predicted": p / w, "actual": a / w}
+                for w, p, a in _calibration_of(slices).T.tolist()
+                if w
             ],
             "surprises": _greatest(surprises),
             "moved": self.moved,
@@ -333,20 +331,18 @@ def _mean_and_error(total: float, squares: float, weight: float, n: int) -> tupl
 
 def _hour(slices: list[TimeSlice], began: float) -> list[dict[str, Any]]:
     """Return the complete slices in order; those in which the server was down have no numbers."""
-    known = {part.index: part for part in slices[:-1]}
-    told = []
-    for index in range(slices[0].index, slices[-1].index):
-        part = known.get(index)
-        told.append(
-            {
-                "at": round(began + index * SLICE_SECONDS, 1),
-                "learned": None if part is None else part.learned,
-                "predicted": None if part is None else part.predicted,
-                "loss": part.loss / part.weight if part is not None and part.weight else None,
-                "sd": part.sd / part.predicted if part is not None and part.predicted else None,
-            }
-        )
-    return told
+    hour = {
+        index: {"at": round(began + index * SLICE_SECONDS, 1)} | dict.fromkeys(("learned", "predicted", "loss", "sd"))
+        for index in range(slices[0].index, slices[-1].index)
+    }
+    for part in slices[:-1]:
+        hour[part.index] |= {
+            "learned": part.learned,
+            "predicted": part.predicted,
+            "loss": _share(part.loss, part.weight),
+            "sd": _share(part.sd, part.predicted),
+        }
+    return list(hour.values())
 
 
 def _is_steady(slices: list[TimeSlice]) -> bool:
@@ -362,11 +358,9 @@ def _delay(slices: list[TimeSlice]) -> dict[str, float | None]:
     last = max((part.index for part in slices if part.delays), default=None)
     recent = [part for part in slices if part.index >= now - RECENT_DELAYS / SLICE_SECONDS]
     usual = [part for part in slices if part.index < now - RECENT_DELAYS / SLICE_SECONDS]
-    return {
-        "recent": _share(sum(part.delay * part.delays for part in recent), sum(part.delays for part in recent)),
-        "usual": _share(sum(part.delay * part.delays for part in usual), sum(part.delays for part in usual)),
-        "silent": None if last is None else float((now - last) * SLICE_SECONDS),
-    }
+    means = (_share(sum(s.delay * s.delays for s in some), _sum(some, "delays")) for some in (recent, usual))
+    silent = None if last is None else float((now - last) * SLICE_SECONDS)
+    return dict(zip(("recent", "usual"), means, strict=True)) | {"silent": silent}
 
 
 def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
@@ -378,6 +372,11 @@ def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
     positive = np.asarray(batch.labels)[rows] > 0
     columns = weights, weights * p, weights * positive
     return np.stack([np.bincount(bins, column, minlength=BINS) for column in columns])
+
+
+def _calibration_of(slices: Sequence[TimeSlice]) -> np.ndarray:
+    """Return the sum of the calibration of slices, as `_calibration` does."""
+    return sum((np.array(part.calibration) for part in slices if part.calibration), np.zeros((3, BINS)))
 
 
 def _greatest(surprises: list[dict[str, Any]]) -> list[dict[str, Any]]:

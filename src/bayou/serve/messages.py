@@ -62,7 +62,8 @@ class Messages:
         self._said: Counter[int] = Counter()  # refused requests of this second, by status
         self._suppressed: Counter[int] = Counter()
         self._backlog: queue.Queue[dict[str, Any] | None] = queue.Queue(MAX_BACKLOG)
-        self._writer: threading.Thread | None = None
+        self._writer = threading.Thread(target=self._write_backlog, name="bayou-messages", daemon=True)
+        self._writer.start()
 
     def say(
         self,
@@ -111,8 +112,6 @@ class Messages:
 
     def close(self) -> None:
         """Write the waiting messages, unless that takes longer than a second or two."""
-        if self._writer is None:
-            return
         with contextlib.suppress(queue.Full):
             self._backlog.put(None, timeout=1.0)
             self._writer.join(timeout=1.0)
@@ -186,9 +185,6 @@ class Messages:
 
     def _later(self, record: dict[str, Any], status: int, count: int = 1) -> None:
         """Pass a record to the writer thread, or count it if that thread is far behind."""
-        if self._writer is None:
-            self._writer = threading.Thread(target=self._write_backlog, name="bayou-messages", daemon=True)
-            self._writer.start()
         try:
             self._backlog.put_nowait(record)
         except queue.Full:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from llvmlite import binding
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-import bayou
 from bayou.serve.label_joins import LabelJoins
 from bayou.serve.owner import Owner
 from bayou.serve.service import ModelService
 from bayou.serve.telemetry import Telemetry
+from bayou.serve.writers import this_writer
 
-_Value = float | Mapping[str, float] | None
 _COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
 
 
@@ -35,74 +31,62 @@ class _View(NamedTuple):
 class _Metric(NamedTuple):
     """Metric with a value per model, or one per value of `label`; None if it has no value now."""
 
-    family: type[CounterMetricFamily] | type[GaugeMetricFamily]
     name: str
     about: str
-    value: Callable[[_View], _Value]
+    value: Callable[[_View], Any]
     label: str | None = None
 
 
-def _counter(name: str, about: str, value: Callable[[_View], _Value], label: str | None = None) -> _Metric:
-    return _Metric(_COUNTER, name, about, value, label)
-
-
-def _gauge(name: str, about: str, value: Callable[[_View], _Value], label: str | None = None) -> _Metric:
-    return _Metric(_GAUGE, name, about, value, label)
-
-
-def _of_ids(value: Callable[[LabelJoins], Any]) -> Callable[[_View], Any]:
-    return lambda of: None if of.ids is None else value(of.ids)
-
-
-def _drift_alarm(of: _View) -> float:
-    drift = of.live["drift"]
-    return float(bool(drift and drift["alarm"]))
-
-
-_METRICS = (
-    _counter("predicted_rows", "Rows that were predicted.", lambda of: of.served.live.counts["predicted"]),
-    _counter("learned_rows", "Rows that were learned.", lambda of: of.served.live.counts["learned"]),
-    _counter("labels", "Labels and rows with ids, by what became of them.", _of_ids(lambda ids: ids.counts), "outcome"),
-    _gauge("version", "The last entry of the log that the model knows.", lambda of: of.served.model.version),
-    _gauge("snapshot_version", "The entry of the newest snapshot.", lambda of: max(of.served.snapshot_version, 0)),
-    _gauge(
+_COUNTERS = (
+    _Metric("predicted_rows", "Rows that were predicted.", lambda of: of.served.live.counts["predicted"]),
+    _Metric("learned_rows", "Rows that were learned.", lambda of: of.served.live.counts["learned"]),
+    _Metric(
+        "labels", "Labels and rows with ids, by what became of them.", lambda of: of.ids and of.ids.counts, "outcome"
+    ),
+    _Metric("snapshot_failures", "Snapshots that could not be written.", lambda of: of.served.snapshot_failures),
+    _Metric("log_commits", "Transactions of the log.", lambda of: of.owner.log_writer and of.owner.log_writer.commits),
+)
+_GAUGES = (
+    _Metric("version", "The last entry of the log that the model knows.", lambda of: of.served.model.version),
+    _Metric("snapshot_version", "The entry of the newest snapshot.", lambda of: max(of.served.snapshot_version, 0)),
+    _Metric(
         "snapshot_timestamp_seconds",
         "When the newest snapshot was written, in unix time.",
         lambda of: of.served.snapshot_at or None,
     ),
-    _gauge("snapshot_seconds", "How long the newest snapshot took to write.", lambda of: of.served.snapshot_seconds),
-    _counter("snapshot_failures", "Snapshots that could not be written.", lambda of: of.served.snapshot_failures),
-    _gauge(
+    _Metric("snapshot_seconds", "How long the newest snapshot took to write.", lambda of: of.served.snapshot_seconds),
+    _Metric(
         "loss",
         "Mean loss of predictions, each made before its row was learned.",
         lambda of: of.served.model.counters.mean_loss,
     ),
-    _gauge("loss_hour", "The same over the last hour.", lambda of: of.live["loss_hour"]),
-    _gauge("drift_alarm", "1 if a model that learns no more would lose clearly more.", _drift_alarm),
-    _gauge("waiting_requests", "Requests that wait for the model.", lambda of: len(of.owner.waiting)),
-    _gauge("open_rows", "Rows that wait for their label.", _of_ids(lambda ids: ids.n_pending)),
-    _gauge("early_labels", "Labels that wait for their row.", _of_ids(lambda ids: ids.n_early)),
-    _gauge(
+    _Metric("loss_hour", "The same over the last hour.", lambda of: of.live["loss_hour"]),
+    _Metric(
+        "drift_alarm",
+        "1 if a model that learns no more would lose clearly more.",
+        lambda of: bool(of.live["drift"] and of.live["drift"]["alarm"]),
+    ),
+    _Metric("waiting_requests", "Requests that wait for the model.", lambda of: len(of.owner.waiting)),
+    _Metric("open_rows", "Rows that wait for their label.", lambda of: of.ids and of.ids.n_pending),
+    _Metric("early_labels", "Labels that wait for their row.", lambda of: of.ids and of.ids.n_early),
+    _Metric(
         "oldest_open_row_timestamp_seconds",
         "When the oldest row that waits for its label was predicted, in unix time.",
-        _of_ids(lambda ids: ids.oldest_pending()),
+        lambda of: of.ids and of.ids.oldest_pending(),
     ),
-    _gauge("label_wait_seconds", "How long rows wait for their label.", _of_ids(lambda ids: ids.wait)),
-    _gauge(
+    _Metric("label_wait_seconds", "How long rows wait for their label.", lambda of: of.ids and of.ids.wait),
+    _Metric(
         "label_delay_seconds",
         "Seconds from a row to its label, of the last 10,000 that came.",
-        _of_ids(lambda ids: {f"{percent / 100:g}": delay for percent, delay in ids.delay_quantiles().items()}),
+        lambda of: of.ids and {f"{percent / 100:g}": delay for percent, delay in of.ids.delay_quantiles().items()},
         "quantile",
     ),
-    _counter(
-        "log_commits",
-        "Transactions of the log.",
-        lambda of: None if of.owner.log_writer is None else of.owner.log_writer.commits,
+    _Metric("log_writable", "0 if what is learned cannot be logged.", lambda of: of.served.log_writable),
+    _Metric("log_damaged", "1 if the log was found to be damaged.", lambda of: bool(of.served.log_damage)),
+    _Metric("log_bytes", "Bytes of the log.", lambda of: of.served.log_bytes),
+    _Metric(
+        "disk_free_bytes", "Free bytes of the disk that holds the model's state.", lambda of: of.served.disk_free()
     ),
-    _gauge("log_writable", "0 if what is learned cannot be logged.", lambda of: float(of.served.log_writable)),
-    _gauge("log_damaged", "1 if the log was found to be damaged.", lambda of: float(bool(of.served.log_damage))),
-    _gauge("log_bytes", "Bytes of the log.", lambda of: of.served.log_bytes),
-    _gauge("disk_free_bytes", "Free bytes of the disk that holds the model's state.", lambda of: of.served.disk_free()),
 )
 _TIMES = {
     "queue": "Wait of requests for the model's thread, the oldest of those taken together.",
@@ -113,17 +97,25 @@ _TIMES = {
 
 def _build() -> dict[str, str]:
     """Return versions and processor of this process. The processor is the one that kernels are compiled for."""
-    return {
-        "version": bayou.__version__,
-        "python": platform.python_version(),
-        "numba": version("numba"),
-        "processor": os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name(),
+    writer = this_writer()
+    return {"version": writer["bayou"], "python": platform.python_version()} | {
+        name: writer[name] for name in ("numba", "processor")
     }
 
 
-class _Collector:
+class Metrics:
+    """The metrics of a server, its models and its process."""
+
     def __init__(self, models: Mapping[str, ModelService], telemetry: Telemetry) -> None:
         self._models, self._telemetry, self._build = models, telemetry, _build()
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    def text(self) -> tuple[bytes, str]:
+        """Return the text of the metrics, and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def collect(self) -> Iterable[Any]:
         self._telemetry.fold()
@@ -163,27 +155,13 @@ class _Collector:
             for name, served in self._models.items()
             if served.owner is not None
         }
-        for one in _METRICS:
-            family = one.family(f"bayou_{one.name}", one.about, labels=["model", *([one.label] if one.label else [])])
+        for kind, one in [(_COUNTER, one) for one in _COUNTERS] + [(_GAUGE, one) for one in _GAUGES]:
+            family = kind(f"bayou_{one.name}", one.about, labels=["model", *filter(None, [one.label])])
             for name, view in views.items():
                 value = one.value(view)
                 if isinstance(value, Mapping):
                     for label, part in sorted(value.items()):
                         family.add_metric([name, label], part)
                 elif value is not None:
-                    family.add_metric([name], value)
+                    family.add_metric([name], float(value))
             yield family
-
-
-class Metrics:
-    """The metrics of a server, its models and its process."""
-
-    def __init__(self, models: Mapping[str, ModelService], telemetry: Telemetry) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_Collector(models, telemetry))
-        ProcessCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
-
-    def text(self) -> tuple[bytes, str]:
-        """Return the text of the metrics, and its content type."""
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST

@@ -72,16 +72,16 @@ class ServedModel:
         self.version = version
 
     def _count(self, piece: Batch, losses: np.ndarray) -> None:
-        weights = piece.weights
+        weights = piece.weights_or_ones()
         self._uncounted.append(piece)
         if self._copied is None or self._copied.uses_taken:
             self._count_uses()
         self.counters = replace(
             self.counters,
-            examples=self.counters.examples + (len(piece) if weights is None else int(np.count_nonzero(weights))),
+            examples=self.counters.examples + int(np.count_nonzero(weights)),
             nonzeros=self.counters.nonzeros + piece.counted_nonzeros,
-            weight=self.counters.weight + (len(piece) if weights is None else float(np.sum(weights))),
-            loss=self.counters.loss + float(np.sum(losses if weights is None else weights * losses)),
+            weight=self.counters.weight + float(np.sum(weights)),
+            loss=self.counters.loss + float(np.sum(weights * losses)),
         )
 
     def _count_uses(self) -> None:
