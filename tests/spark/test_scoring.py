@@ -173,7 +173,7 @@ def test_nothing_and_bad_rows(spark, tmp_path):
     frame = spark.createDataFrame([(1.0, 0.5)], "a double, mean double")
     with pytest.raises(BadInput, match="'mean' would be there twice"):
         face.transform(frame, learner)
-    with pytest.raises(BadInput, match="keep names 'b'; the columns are a, mean"):
+    with pytest.raises(BadInput, match="keep= names 'b'; the columns are a, mean"):
         face.transform(frame, learner, keep=["b"])
     with pytest.raises(BadInput, match="level"):
         face.transform(frame, learner, keep=["a"], level=2.0)

@@ -75,7 +75,10 @@ def test_a_task_predicts_each_row_once(shard, monkeypatch):
     expected = bayou.predict(rows, model=base, keep=["id"], tags=False).to_arrow()
     sizes, whole = [], Predictions._predict
     monkeypatch.setattr(Predictions, "_predict", lambda self, batch: (sizes.append(len(batch)), whole(self, batch))[1])
-    held, task = Held(("a key", rounds.to_bytes(base))), scoring.ScoringTask(["id"], 0.95, "raise", "later")
+    held, task = (
+        Held(("a key", rounds.to_bytes(base))),
+        {"keep": ["id"], "level": 0.95, "on_error": "raise", "horizon": "later"},
+    )
     found = pa.Table.from_batches(scoring.score(held, task, rows.to_batches(max_chunksize=30)))
     assert found.equals(expected)
     assert sum(sizes) == 90

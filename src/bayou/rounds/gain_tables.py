@@ -17,15 +17,15 @@ from bayou.core.errors import BadInput
 FEATURE_BLOCK_SIZE = 1 << 12
 GLOBAL_BLOCK = -1
 
+# Columns of gains and of sums; `named` are the places whose names the base lacks.
+_ANY = [("apart", pa.list_(pa.float64())), ("named", pa.list_(pa.uint16())), ("names", pa.list_(pa.large_binary()))]
 GAIN = pa.schema(
     [
         ("block", pa.int32()),
         ("task", pa.int32()),
         ("places", pa.list_(pa.uint16())),  # indices within the block; empty in the row of block -1
         ("numbers", pa.list_(pa.float32())),  # values of each place, concatenated
-        ("apart", pa.list_(pa.float64())),
-        ("named", pa.list_(pa.uint16())),  # places whose names the base lacks
-        ("names", pa.list_(pa.large_binary())),
+        *_ANY,
     ]
 )
 SUM = pa.schema(
@@ -34,9 +34,7 @@ SUM = pa.schema(
         ("places", pa.list_(pa.uint16())),
         ("met", pa.list_(pa.int32())),  # number of tasks that have seen each place
         ("numbers", pa.list_(pa.float64())),
-        ("apart", pa.list_(pa.float64())),
-        ("named", pa.list_(pa.uint16())),
-        ("names", pa.list_(pa.large_binary())),
+        *_ANY,
     ]
 )
 

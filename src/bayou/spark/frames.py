@@ -12,6 +12,7 @@ from typing import Any
 from bayou.core.checks import check_path
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.spelling import option
 from bayou.spark import columns, engine
 from bayou.spark.layout import files_of, row_groups
 
@@ -27,12 +28,16 @@ def as_files(
     """
     if not engine.is_frame(data):
         if folder is not None:
-            raise BadInput("folder is where a DataFrame is written, but the data are files already; leave folder out.")
+            raise BadInput(
+                f"{option('folder')} is where a DataFrame is written, but the data are files already; leave it out."
+            )
         yield data
     elif folder is not None:
         yield _written(data, check_path("folder", folder), known, overwrites)
     elif not str(engine.usable(data.sparkSession).sparkContext.master).startswith("local"):
-        raise BadInput("folder must name a place that all workers can read: a DataFrame is written there once.")
+        raise BadInput(
+            f"{option('folder')} must name a place that all workers can read: a DataFrame is written there once."
+        )
     else:
         with tempfile.TemporaryDirectory(prefix="bayou-") as own:
             yield _written(data, own, None, overwrites=False)
@@ -45,7 +50,7 @@ def _written(frame: Any, folder: str, known: Learner | None, overwrites: bool) -
         files = files_of(folder)
         done = None if known is None else known.extras.rounds
         if done is None or done.plan.get("data") != row_groups(files)[1]:
-            raise BadInput(f"folder is {folder}, which is not empty; empty it, or name another one.")
+            raise BadInput(f"{option('folder', folder)} is not empty; empty it, or name another one.")
         return files
     with engine.sentences():
         frame.write.mode("overwrite" if overwrites else "append").parquet(

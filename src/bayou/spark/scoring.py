@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from bayou.core.checks import check_choice, check_path, check_str_list, suggest
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.prediction import HORIZONS, z_score
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.outputs.prediction_table import CLASS, columns_of
 from bayou.runs.predict import Predictions
@@ -23,15 +24,6 @@ from bayou.spark.broadcasts import broadcasts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-class ScoringTask(NamedTuple):
-    """Options of scoring tasks, besides the model."""
-
-    keep: list[str]
-    level: float
-    on_error: str
-    horizon: str
 
 
 def transform(
@@ -77,11 +69,13 @@ def transform(
     for name in kept:
         if name not in df.columns:
             near = suggest(name, df.columns)
-            raise BadInput(f"keep names {name!r}; the columns are {', '.join(df.columns)}.{near}")
+            raise BadInput(f"{option('keep')} names {name!r}; the columns are {', '.join(df.columns)}.{near}")
     predicted = columns_of(learner)
     for name in predicted:
         if name in kept:
-            raise BadInput(f"the column {name!r} would be there twice; leave it out of keep, or give it another name.")
+            raise BadInput(
+                f"the column {name!r} would be there twice; leave it out of {option('keep')}, or give it another name."
+            )
     columns.check(df, learner, labels=False)
     fields = [df.schema[name] for name in kept]
     fields += [StructField(name, StringType() if name == CLASS else DoubleType()) for name in predicted]
@@ -89,30 +83,23 @@ def transform(
         broadcast = broadcasts_of(spark.sparkContext).get(
             learner, None if isinstance(model, Learner) else check_path("model", model)
         )
-        task = ScoringTask(kept, level, on_error, horizon if learner.supports_later else "next")
-        return df.mapInArrow(partial(score, broadcast, task), StructType(fields))
+        task = {"keep": kept, "level": level, "horizon": horizon if learner.supports_later else "next"}
+        return df.mapInArrow(partial(score, broadcast, task | {"on_error": on_error}), StructType(fields))
 
 
-def score(broadcast: Any, task: ScoringTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield predictions of some rows, in a Spark worker; `broadcast` holds a `BroadcastModel`."""
+def score(broadcast: Any, options: dict[str, Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield predictions of some rows, in a Spark worker; `broadcast` holds a `BroadcastModel`.
+
+    Args:
+        options: `keep`, `level`, `horizon` and `on_error` of `Predictions`.
+    """
     rows = (batch for batch in batches if batch.num_rows)
     first = next(rows, None)
     if first is None:
         return
     learner = tasks.cached_base(*broadcast.value)
-    predictions = Predictions(
-        learner,
-        map(tasks.in_utc, itertools.chain([first], rows)),
-        keep=task.keep,
-        level=task.level,
-        quantiles=(),
-        explain=0,
-        tags=False,
-        horizon=task.horizon,
-        format="auto",
-        on_error=task.on_error,
-        threads=0,
-    )
-    for table in predictions:
-        fields = [first.schema.field(one.name) if one.name in task.keep else one for one in table.schema]
+    fixed: dict[str, Any] = {"quantiles": (), "explain": 0, "tags": False, "format": "auto", "threads": 0}
+    data = map(tasks.in_utc, itertools.chain([first], rows))
+    for table in Predictions(learner, data, **options, **fixed):
+        fields = [first.schema.field(one.name) if one.name in options["keep"] else one for one in table.schema]
         yield from table.cast(pa.schema(fields)).combine_chunks().to_batches()

@@ -15,6 +15,7 @@ from bayou.core.errors import NothingToLearn
 from bayou.core.extras import Counters, RoundProgress
 from bayou.core.learner import Learner
 from bayou.core.sharding import ShardingLearner
+from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.runs.learner_choice import start_from
 from bayou.runs.options import ParsedOptions, options_of
@@ -117,8 +118,8 @@ def _in_sequence(frame: DataFrame, known: Learner | None, given: ParsedOptions) 
         raise KeyboardInterrupt
     if known is None:
         alike = run.evaluation.examples and getattr(run.evaluation, "auc", 0.0) is None
-        same = ["all labels of the first batch are the same: check label and positive"] if alike else []
-        for sentence in [*run.warnings, *same]:
+        same = f"all labels of the first batch are the same: check {option('label')} and {option('positive')}"
+        for sentence in [*run.warnings, *([same] if alike else [])]:
             log.warning(sentence)
     return run.learner
 

@@ -20,6 +20,7 @@ from bayou.core.extras import Counters, RoundProgress
 from bayou.core.file_fingerprints import FileFingerprint
 from bayou.core.learner import Learner
 from bayou.core.registry import Record
+from bayou.core.spelling import option
 from bayou.evaluate.meters import meter_for
 from bayou.recipe.recipe import TASKS
 from bayou.runs.learner_choice import start_from
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("bayou.spark")
+
+# Options whose values are stored in a plan under another name.
+_OPTIONS = {"base": "base_rows"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,9 @@ def train(
     check_callable("on_progress", on_progress)
     given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
     if given.recipe.get("exact"):
-        raise BadInput("shards would number their features differently; let names be hashed, without exact.")
+        raise BadInput(
+            f"shards would number their features differently; let names be hashed, without {option('exact')}."
+        )
     least = check_int("least", least, 1)
     held_out = None if held_out is None else check_positive("held_out", held_out, high=0.5)
     base_rows = None if base_rows is None else check_int("base_rows", base_rows, 1)
@@ -152,8 +158,8 @@ def train(
     known = None if place is None or not place.exists() else _load_partial(place, given)
     if known is not None and files is None and folder is None:
         raise BadModel(
-            f"{place} is there already, and only a DataFrame that was written to `folder` can be gone on with; give "
-            "`model` another name."
+            f"{place} is there already, and only a run whose DataFrame was written to {option('folder')} can be "
+            f"resumed; {_rename()}."
         )
     if known is not None and files is None:
         columns.check(data, known)
@@ -166,18 +172,23 @@ def train(
             "data": layout.mark, "rows": layout.learned.rows, "held_out": layout.held.rows, "shards": many,
             "base": planned[0].last, "order": order, "seed": seed, "least": least,
         }  # fmt: skip
-        run = _SparkDriver(spark, layout, planned, given, place, plan, learned=[] if engine.is_frame(data) else files)
+        empty = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # set by the base round
+        run = _SparkDriver(spark, layout, planned, given, place, plan, [] if engine.is_frame(data) else files, empty)
         if known is not None:
             run.resume(known)
         run.learn(on_progress)
         return run.run
 
 
+def _rename() -> str:
+    return f"give {option('model')} another name"
+
+
 def _check_task(task: str | None) -> None:
     if task in ("multiclass", "regression"):
         raise BadInput(
-            f"the label is {TASKS[task]}, and rounds are for two classes; make two of it with positive or label_above, "
-            "or have one process learn it: bayou train, or bayou.train."
+            f"the label is {TASKS[task]}, and rounds are for two classes; make two of it with {option('positive')} or "
+            f"{option('label_above')}, or have one process learn it: bayou train, or bayou.train."
         )
 
 
@@ -193,38 +204,34 @@ def _load_partial(place: Path, given: ParsedOptions) -> Learner:
     """Load the model of an earlier run. Raise BadModel if it was not made in rounds or has other options."""
     old = start_from(given.own.learner, given.own.settings, place, None, dict(given.recipe)).old
     if old is None or old.extras.rounds is None or not old.extras.rounds.plan:
-        raise BadModel(f"{place} is a model that was not made in rounds, and would be lost; give `model` another name.")
+        raise BadModel(f"{place} is a model that was not made in rounds, and would be lost; {_rename()}.")
     return old
 
 
+@dataclass
 class _SparkDriver:
     """A run: its plan, the learner, and the finished rounds."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        layout: RowLayout,
-        planned: list[rounds.PlannedRound],
-        given: ParsedOptions,
-        place: Path | None,
-        plan: dict[str, Any],
-        learned: list[str],
-    ) -> None:
-        self._spark, self._layout, self._planned, self._given = spark, layout, planned, given
-        self._place, self._plan, self._learned = place, plan, learned
-        self._on_error = given.opening["on_error"]
-        self._held: list[Batch] = []
-        self.run = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # set by the base round
+    _spark: SparkSession
+    _layout: RowLayout
+    _planned: list[rounds.PlannedRound]
+    _given: ParsedOptions
+    _place: Path | None
+    _plan: dict[str, Any]
+    _learned: list[str]
+    run: SparkRun
+    _held: list[Batch] = field(default_factory=list)
 
     def resume(self, known: Learner) -> None:
         """Resume an earlier run after its last round. Raise BadModel if its data or its plan differ."""
         done = known.extras.rounds or RoundProgress()
         for name, value in self._plan.items():
             if done.plan.get(name) != value:
-                what = "other data" if name == "data" else f"{name} = {done.plan.get(name)}, and now it is {value}"
-                raise BadModel(f"{self._place} was begun with {what}; give `model` another name, or the same again.")
+                old = option(_OPTIONS.get(name, name), done.plan.get(name))
+                what = "other data" if name == "data" else f"{old}, and now it is {value}"
+                raise BadModel(f"{self._place} was begun with {what}; {_rename()}, or the same again.")
         if known.examples != done.examples:
-            raise BadModel(f"{self._place} has learned other rows since its last round; give `model` another name.")
+            raise BadModel(f"{self._place} has learned other rows since its last round; {_rename()}.")
         self.run.learner, self.run.losses = known, list(done.losses)
         self.run.skipped = 0 if known.extras.counters is None else known.extras.counters.skipped
         left = len(self._planned) - len(done.losses)
@@ -238,7 +245,7 @@ class _SparkDriver:
             if number == 0:
                 self._base(step)
             else:
-                driver = engine.SparkDriver(self._spark, self.run.learner, self._on_error)
+                driver = engine.SparkDriver(self._spark, self.run.learner, self._given.opening["on_error"])
                 driver.learn_round(self._layout.shards(step), step.shards, is_repeated=step.passed > 0)
             if not step.passed:
                 self.run.skipped += step.last - step.first - (self.run.learner.examples - before)
@@ -258,11 +265,12 @@ class _SparkDriver:
 
     def _base(self, step: rounds.PlannedRound) -> None:
         """Learn the first rows as `bayou.train` does; they decide the roles of columns."""
-        own = {"learner": self._given.own.learner, "settings": self._given.own.settings, "on_error": self._on_error}
+        own = self._given.own
         rows = RowGroupSlices(self._layout.learned.cut(step.first, step.last))
         # Before a learner is chosen, whose error would suggest learners that cannot be used in rounds.
         _check_task(sources.open(rows, recipe=self._given.recipe, threads=0).fit_recipe().task)
-        base = Training(rows, **own, **self._given.recipe).run()
+        on_error = self._given.opening["on_error"]
+        base = Training(rows, learner=own.learner, settings=own.settings, on_error=on_error, **self._given.recipe).run()
         if base.signal is not None:
             raise KeyboardInterrupt
         self.run.learner = base.learner
@@ -273,12 +281,15 @@ class _SparkDriver:
         """Relearn the combination from the held-out rows, and return their mean log loss."""
         learner = self.run.learner
         if not self._held:
-            self._held = tasks.held_out(learner, self._layout.held.parts, self._on_error)
+            self._held = tasks.held_out(learner, self._layout.held.parts, self._given.opening["on_error"])
             if not self._held:
                 raise BadInput("none of the rows that are held out can be read; look at the data with bayou look.")
             labels = np.concatenate([np.asarray(batch.labels) for batch in self._held])
             if (labels == labels[0]).all():
-                self._warn(f"all {len(labels):,} held-out rows have the same label; check label and positive")
+                self._warn(
+                    f"all {len(labels):,} held-out rows have the same label; check {option('label')} and "
+                    f"{option('positive')}"
+                )
         if hasattr(learner, "recombine"):
             return float(learner.recombine(self._held))
         meter = meter_for(learner.record.task)
@@ -310,7 +321,7 @@ class _SparkDriver:
         if len(losses) > 1 and losses[-1] > losses[-2]:
             self._warn(
                 f"the held-out loss rose from {losses[-2]:.5f} to {losses[-1]:.5f} in round {done.number}; where rows "
-                'drift use order="given", and larger shards (fewer of them)'
+                f"drift use {option('order', 'given')}, and larger shards (fewer of them)"
             )
         if done.shards > 1 and each < rounds.MIN_SHARD_ROWS:
             recipe = self.run.learner.extras.required_recipe
