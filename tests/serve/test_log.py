@@ -112,7 +112,7 @@ def test_labels_join_their_rows_in_whatever_order_they_come(log):
     assert outcomes(log, row("a"), row("b"), label("b")) == ["known", "known", "duplicate"]
     told = [log.rows_learned_by(entry) for unit in log.units() for entry in unit]
     assert told == [(), [(JSON, b"A", b"1")], (), [(JSON, b"B", b"1")]]
-    assert (log.ids.open, log.ids.n_early) == (0, 0)
+    assert (log.ids.n_pending, log.ids.n_early) == (0, 0)
 
 
 def test_rows_wait_for_a_time_and_then_get_the_default_label(log):
@@ -122,7 +122,7 @@ def test_rows_wait_for_a_time_and_then_get_the_default_label(log):
     assert not log.ids.has_expired(109.0)
     assert log.ids.has_expired(111.0)
     closing = PendingEntry(KIND_EXPIRE, JSON, None, b"")
-    log.commit([[closing]], at=111.0)
+    log.commit([[closing]], timestamp=111.0)
     assert closing.rows_to_learn == [(JSON, b"A", b"0"), (JSON, b"B", b"0")]
     assert [log.rows_learned_by(entry) for unit in log.units(after=log.last - 1) for entry in unit] == [
         closing.rows_to_learn
@@ -130,11 +130,11 @@ def test_rows_wait_for_a_time_and_then_get_the_default_label(log):
     assert outcomes(log, label("a"), label("d"), at=112.0) == ["late", "joined"]
     last = log.last
     log.commit(
-        [[PendingEntry(KIND_EXPIRE, JSON, None, b"")]], at=116.0
+        [[PendingEntry(KIND_EXPIRE, JSON, None, b"")]], timestamp=116.0
     )  # the early label was for a row that never came
     assert log.last == last
     assert log.ids.counts["unknown"] == 1
-    log.commit([[PendingEntry(KIND_EXPIRE, JSON, None, b"")]], at=130.0)
+    log.commit([[PendingEntry(KIND_EXPIRE, JSON, None, b"")]], timestamp=130.0)
     assert outcomes(log, label("a"), at=130.0) == ["early"]  # nothing is known of it any more
 
 
@@ -147,7 +147,7 @@ def test_memory_is_bounded_and_what_is_dropped_is_counted(log):
     ]
     assert log.ids.has_expired(0.0)
     log.commit([[PendingEntry(KIND_EXPIRE, JSON, None, b"")]])
-    assert log.ids.open == 2
+    assert log.ids.n_pending == 2
     assert log.ids.counts["dropped"] == 1
 
 
@@ -158,7 +158,7 @@ def test_a_failed_commit_leaves_nothing_behind(log, tmp_path):
     )
     with pytest.raises(BadLog):
         log.commit([[label("a"), row("b")], [learn(b"!")]])
-    assert (log.last, log.ids.open, log.ids.counts["joined"]) == (1, 1, 0)
+    assert (log.last, log.ids.n_pending, log.ids.counts["joined"]) == (1, 1, 0)
     log._db.execute("DROP TRIGGER full")
     assert outcomes(log, label("a")) == ["joined"]
 
