@@ -175,7 +175,7 @@ class Classes(Ensemble):
         """True if all learners support later rows; banks must have learned enough for that."""
         return all(learner.supports_later for learner in self._members.learners)
 
-    def learn_row(self, row: Example, label: float, weight: float = 1.0) -> Any:
+    def learn_example(self, row: Example, label: float, weight: float = 1.0) -> Any:
         """Learn from one row and return its class probabilities, predicted before; with weight 0 only predict."""
         if weight == 0.0:
             return self.predict(row.batch()).expected[0]

@@ -213,28 +213,28 @@ def _solve(C, B, slots, room):
     for i in range(slots):
         pivot, most = i, 0.0
         for r in range(i, slots):
-            size = abs(OFFSET[np.uint64(r) * stride + np.uint64(i)])
+            size = abs(B[np.uint64(r) * stride + np.uint64(i)])
             if size > most:
                 pivot, most = r, size
         if pivot != i:
             for at in range(0, room, LANES):
-                for table in (OFFSET, C):
+                for table in (B, C):
                     mine, other = load(table, i * room + at), load(table, pivot * room + at)
                     store(table, i * room + at, other)
                     store(table, pivot * room + at, mine)
-        inverse = 1.0 / broadcast_load(OFFSET, i * room + i)
+        inverse = 1.0 / broadcast_load(B, i * room + i)
         for r in range(i + 1, slots):
-            factor = broadcast_load(OFFSET, r * room + i) * inverse
+            factor = broadcast_load(B, r * room + i) * inverse
             for at in range(i // LANES * LANES, room, LANES):
-                store(OFFSET, r * room + at, load(OFFSET, r * room + at) - load(OFFSET, i * room + at) * factor)
+                store(B, r * room + at, load(B, r * room + at) - load(B, i * room + at) * factor)
             for at in range(0, room, LANES):
                 store(C, r * room + at, load(C, r * room + at) - load(C, i * room + at) * factor)
     for at in range(0, room, LANES):
         for i in range(slots - 1, -1, -1):
             left = load(C, i * room + at)
             for q in range(i + 1, slots):
-                left = left - load(C, q * room + at) * broadcast_load(OFFSET, i * room + q)
-            store(C, i * room + at, left / broadcast_load(OFFSET, i * room + i))
+                left = left - load(C, q * room + at) * broadcast_load(B, i * room + q)
+            store(C, i * room + at, left / broadcast_load(B, i * room + i))
     for i in range(np.uint64(slots)):
         for j in range(i):
             C[i * stride + j] = C[j * stride + i] = 0.5 * (C[i * stride + j] + C[j * stride + i])
