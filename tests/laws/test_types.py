@@ -24,7 +24,7 @@ def test_values_of_either_type_are_learned_alike_and_compile_nothing_more(case):
         learner, batch = case.new(), exact.astype(dtype)
         expected = learner.learn(batch[:20])
         predicted = learner.predict(batch[20:]).expected
-        if learner.posterior:
+        if learner.has_posterior:
             learner.sample(batch[:2], n_draws=2)
         learners.append(learner)
         answers.append((expected, predicted))
@@ -44,6 +44,6 @@ def test_no_kernel_writes_to_a_batch(case):
     for part in (batch, batch[:1], batch.astype("float32"), batch.astype("float64")):
         learner.learn(part)
         learner.predict(part)
-    if learner.posterior:
+    if learner.has_posterior:
         learner.sample(batch[:3], n_draws=2)
     assert all((array == copy).all() for array, copy in zip(arrays, before, strict=True))

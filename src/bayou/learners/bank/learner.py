@@ -280,7 +280,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         """True if the combination for later rows has learned enough to be used, and has outputs left."""
         return super().supports_later and bool(self._later_combination.is_kept.any())
 
-    def rewrites(self, examples: int) -> bool:
+    def will_change_other_features(self, examples: int) -> bool:
         return self._groups.will_rebase(examples)
 
     def compile_last_kernels(self) -> None:

@@ -181,7 +181,7 @@ class Classes(Ensemble):
             return self.predict(row.batch()).expected[0]
         return self.learn(row.batch([label], [weight]))[0]
 
-    def prediction(self, scores: Any) -> Any:
+    def wrap_scores(self, scores: Any) -> Any:
         return ClassPrediction(self._members.labels[: scores.expected.shape[1]], scores, self._inner.name)
 
     def sample(self, batch: Batch, n_draws: int, seed: int = 0, purpose: str = "choose") -> np.ndarray:
@@ -252,7 +252,7 @@ class Classes(Ensemble):
         return self._members.learned[:, OWN_CLASS].copy()
 
     @property
-    def posterior(self) -> bool:
+    def has_posterior(self) -> bool:
         return self._inner.posterior
 
     @property
