@@ -135,8 +135,8 @@ class Head:
             head_mean, head_variance, moving, scale_variance, tail_variance, mean, variance = look
             dm, dv = score_step(mean, variance, y, weight)
             information = dv * head_variance
+            curvature = dv / max(1.0 - information, 0.1)
             if answer == 0:
-                curvature = dv / max(1.0 - information, 0.1)
                 self.H += curvature * np.outer(inside, inside)
                 self.b += inside * (dm + curvature * (head_mean + head_variance * dm))
                 self.told += information
@@ -158,7 +158,9 @@ class Head:
             if at_once:
                 along = self.S[answer] @ inside
                 self._flush(answer)
-                self.S[answer] -= dv * np.outer(along, along)
+                # dv, or for heavy examples what the curvature leaves of a positive variance
+                fall = curvature / (1.0 + curvature * head_variance) if information > 0.9 else dv
+                self.S[answer] -= fall * np.outer(along, along)
                 if answer == 0:
                     self.told -= ALREADY * information
             elif self.pending[answer] > MAX_WAITING:

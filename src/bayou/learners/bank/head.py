@@ -1,0 +1,188 @@
+"""The head: a joint Gaussian over the features used most and the intercept; all other features are diagonal.
+
+Diagonal lanes cannot know that weights move together. With e^l a common scale of all weights but the intercept's,
+
+    inside the head    w ~ e^l N(mu, S)             S = (P + H)^-1,  mu = S b
+    outside            w_j ~ e^l N(m_j, 1/(P_j + g_j))
+    prior              P_j = r_j / v_g              r_j the spread of the column, v_g the variance of its group
+
+P and H, b are the precisions of the prior and of the rows. A row (x, y = +-1), its values times e^l, has a score of
+mean m and variance s, that of l included: M^2 v_l with M = m less the intercept and v_l = 1/(20 + G + .03 t). Moments
+are matched as in all lanes: g = 1/(1 + C8 s), z = y m sqrt(g), dm = y sqrt(g) S(-z), dv = g S(z) S(-z). With m_h and
+s_h, the head's parts of m and s:
+
+    inside     c = dv/(1 - dv s_h)     H += c x x'     b += x (dm + c (m_h + s_h dm))
+    outside    m_j += x v dm           g_j += h/max(1 - h v, 1/2), h = x^2 dv
+    scale      l += M v_l dm           G += h/max(1 - h v_l, 1/2), h = M^2 dv
+
+**What waits.** S is made anew from H at a refresh. Until then a row that tells much (dv s_h > .2) conditions S at once;
+of all others the gradients x dm wait, and mu += S sum x dm once the rows have told .3. A refresh is due when rows have
+told .2 for each slot, at 8, 16, 32, ... rows, and when rows tell far more than usual, as do new values that occur in
+every row. It folds l into H, b and the weights, learns the prior variances (MacKay's evidence, counting as four weights
+around one for all groups), and at powers of two exchanges features: those used most stand inside.
+
+**Two answers.** Answer 0 remembers every row. Answer 1 fades, by .001 a row: S1 = (P + phi H)^-1 with
+phi = (1 - e^-ft)/(ft), and the mean decays towards the prior at each refresh. Both share H, the slots, l and the
+features outside.
+
+Kernels are in `head_kernels`, the inverse in `head_matrix`; `tests/reference/head.py` has the rule in plain NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bayou.core.batch import Batch
+from bayou.core.errors import BadModel
+from bayou.core.model_file import nonzero_rows
+from bayou.core.prediction import Weights
+from bayou.kernels.huge_pages import aligned_zeros
+from bayou.kernels.vector import LANES
+from bayou.learners.bank import head_kernels as kernels
+from bayou.learners.bank.head_kernels import HeadState
+from bayou.learners.bank.head_matrix import tiled
+
+MAX_CANDIDATES = 1 << 14
+N_VECTORS = 5  # of scratch
+_VECTORS = ("features", "group_variance", "stream")
+_MATRICES = ("precision", "covariance")
+
+
+def new_state(n_features: int, n_slots: int, has_intercept: bool, max_candidates: int = MAX_CANDIDATES) -> HeadState:
+    """Return the state at the prior."""
+    width = tiled(n_slots + 1)
+    stream, vectors = np.zeros(kernels.NUMBERS), np.zeros(6 * width)
+    shift, prior = vectors[:width], vectors[width : 2 * width]
+    stream[[kernels.TAKEN, kernels.LIMIT]] = 1.0, n_slots
+    stream[[kernels.MARK, kernels.UNIT]] = kernels.FIRST_MARK, 1.0
+    prior[0] = kernels.INTERCEPT_PRECISION
+    covariance = aligned_zeros(2 * width, width, "float64").reshape(-1)
+    covariance[[0, width * width]] = has_intercept / kernels.INTERCEPT_PRECISION
+    return HeadState(
+        has_intercept=has_intercept,
+        table=aligned_zeros(n_features, kernels.GAIN + 1, "float64"),
+        groups=aligned_zeros(n_features, 1, "uint8").reshape(-1),
+        slots=aligned_zeros(n_features, 1, "int16").reshape(-1),
+        features=np.zeros(width, np.int64),
+        precision=aligned_zeros(width, width, "float64").reshape(-1),
+        vectors=vectors,
+        shift=shift,
+        prior=prior,
+        covariance=covariance,
+        mean=vectors[2 * width : 4 * width],
+        waiting=vectors[4 * width :],
+        group_variance=np.zeros(kernels.GROUPS),
+        stream=stream,
+        candidates=np.zeros(max_candidates, np.int64),
+        n_candidates=np.zeros(1, np.int64),
+        work=aligned_zeros(3 * width + N_VECTORS, width, "float64").reshape(-1),
+    )
+
+
+class Head:
+    """Predicts and learns rows with a joint posterior of the features used most.
+
+    Args:
+        n_features: number of features.
+        n_slots: number of features in the joint posterior.
+        has_intercept: whether slot 0 is an intercept; otherwise it stays empty.
+        column: its first column in the lane outputs.
+    """
+
+    def __init__(self, n_features: int, n_slots: int, has_intercept: bool, column: int = 0) -> None:
+        self.state, self.column = new_state(n_features, n_slots, has_intercept), column
+        self._settled: Head | None = None
+
+    @property
+    def width(self) -> int:
+        return self.state.prior.size
+
+    @property
+    def taken(self) -> int:
+        """The number of slots in use, the intercept's included."""
+        return int(self.state.stream[kernels.TAKEN])
+
+    def tasks(
+        self, batch: Batch, groups: np.ndarray, signs: np.ndarray, weights: np.ndarray, start: int, stop: int,
+        outputs: np.ndarray,
+    ) -> list[Callable[[], Any]]:  # fmt: skip
+        """Return tasks that predict rows in [start, stop), learn from those with a weight, and fill the outputs."""
+        self._settled = None
+        rows = batch.indptr, batch.indices, batch.values, batch.max_row_length, groups, signs, weights
+        return [partial(kernels.run_head, *rows, self.state, start, stop, self.column, outputs)]
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the learned arrays, keyed by their names in the model file."""
+        state, found = self.state, {"table": self.state.table, "groups": self.state.groups}
+        found |= {name: getattr(state, name).reshape(-1, LANES) for name in _MATRICES}  # files leave out zero rows
+        found["vectors"] = state.vectors.reshape(-1, 1)
+        found |= {name: getattr(state, name).reshape(1, -1) for name in _VECTORS}
+        return {f"head {name}": array for name, array in found.items()}
+
+    def restore(self) -> None:
+        """Recompute what files do not store, after the arrays were loaded."""
+        state, taken = self.state, self.taken
+        features = state.features[1:taken]
+        if not 1 <= taken <= self.width or state.stream[kernels.LIMIT] >= self.width:
+            raise BadModel(f"the model's head has {taken - 1} features, more than there is room for.")
+        if not ((features >= 0) & (features < len(state.table))).all() or len(np.unique(features)) < len(features):
+            raise BadModel("the model's head has features out of range, or twice.")
+        state.slots[nonzero_rows(state.slots)] = 0
+        state.slots[features] = np.arange(1, taken)
+        self.refresh_candidates()
+
+    def refresh_candidates(self) -> None:
+        """List the features outside that are used often enough to enter at the next choice."""
+        state, rows = self.state, nonzero_rows(self.state.table)
+        rows = rows[(state.slots[rows] == 0) & (state.table[rows, kernels.USES] > state.stream[kernels.LEAST])]
+        state.n_candidates[0] = len(rows)
+        state.candidates[: len(rows)] = rows[: state.candidates.size]
+
+    # --- what it knows --------------------------------------------------------------------------------------------
+
+    def settled(self) -> Head:
+        """Return a copy in which nothing waits; it shares the tables of features."""
+        if self._settled is None:
+            state, own = self.state, (*_VECTORS, *_MATRICES, "shift", "prior", "mean", "waiting", "work")
+            self._settled = twin = type(self).__new__(type(self))
+            twin.state = state._replace(**{name: getattr(state, name).copy() for name in own})
+            twin.state.stream[kernels.RETRY] = 0.0
+            if state.stream[kernels.ROWS]:
+                kernels.refresh(twin.state, np.zeros(self.width, np.int64), False)
+            twin._settled = twin
+        return self._settled
+
+    def weights_at(self, features: np.ndarray) -> Weights:
+        """Return means and variances of some features' weights."""
+        mean, own, scale_variance = self.settled().weights_given_scale(features)
+        return Weights(mean, own + scale_variance * mean**2)
+
+    def covariance_at(self, features: np.ndarray) -> np.ndarray:
+        """Return the joint covariance of some features' weights."""
+        twin = self.settled()
+        mean, own, scale_variance = twin.weights_given_scale(features)
+        slots = twin.state.slots[features].astype(np.int64)
+        joint = twin.state.covariance[: self.width**2].reshape(self.width, -1)[np.ix_(slots, slots)]
+        inside = slots > 0
+        joint = np.where(inside[:, None] & inside, joint, (features[:, None] == features) * own)
+        return joint + scale_variance * np.outer(mean, mean)
+
+    def intercept(self) -> tuple[float, float]:
+        """Return mean and variance of the intercept."""
+        state = self.settled().state
+        return float(state.mean[0]), float(state.covariance[0])
+
+    def weights_given_scale(
+        self, features: np.ndarray, state: HeadState | None = None
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return means of some weights, their variances given the scale, and the variance of the scale."""
+        state, mean, variance = state or self.state, np.empty(len(features)), np.empty(len(features))
+        kernels.fill_weights(state, np.ascontiguousarray(features, np.int64), mean, variance)
+        gained = state.stream[kernels.SCALE_GAIN] + kernels.SCALE_DECAY * state.stream[kernels.ROWS]
+        return mean, variance, 1.0 / (kernels.SCALE_PRECISION + gained)

@@ -1,0 +1,192 @@
+"""The head of the bank beside its reference in NumPy, and its properties."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from bayou import Batch
+from bayou.learners.bank.head import Head, new_state
+from bayou.learners.bank.head_kernels import EXCESS, FADING, FOLDED, RETRY, SCALE
+from tests.reference import head as reference
+
+NO_GROUPS = np.zeros(0, np.uint8)
+
+
+def columns(rows, active, seed, values=None, std=1.0):
+    """Rows of independent columns that are active with these chances, and labels from a linear truth."""
+    random = np.random.default_rng(seed)
+    X = (random.random((rows, len(active))) < active) * 1.0
+    if values is not None:
+        X = X * values(random, X.shape)
+    truth = random.normal(0, std, len(active))
+    score = np.clip(X @ truth, -30, 30)
+    return X, np.where(random.random(rows) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+
+
+def batch_of(X, y):
+    return Batch.from_csr(csr_matrix(X), y)
+
+
+def run(head, X, y, weights=None, groups=None, cuts=()):
+    """Learn rows in pieces; return means and variances of both answers."""
+    outputs, batch = np.zeros((len(X), 2, 2)), batch_of(X, y)
+    numbers = NO_GROUPS if groups is None else groups[batch.indices].astype(np.uint8)
+    weights = np.ones(len(X)) if weights is None else weights
+    for start, stop in zip([0, *cuts], [*cuts, len(X)], strict=True):
+        for task in head.tasks(batch, numbers, y, weights, start, stop, outputs):
+            task()
+    return outputs
+
+
+def tens(random, shape):
+    return random.normal(3, 1, shape) * 10.0 ** random.integers(-3, 3, shape[1])
+
+
+def check_against_reference(X, y, n_slots, weights=None, groups=None, intercept=True, **options):
+    head = Head(X.shape[1], n_slots, intercept)
+    expected = reference.Head(X.shape[1], n_slots, group=groups, intercept=intercept)
+    weights = np.ones(len(X)) if weights is None else weights
+    told = []
+    for x, label, weight in zip(X, y, weights, strict=True):
+        told.append(np.transpose(expected.predict(x)))
+        expected.learn(x, label, weight)
+    np.testing.assert_allclose(run(head, X, y, weights, groups), told, rtol=1e-6, atol=1e-7)
+    assert head.state.features[1 : head.taken].tolist() == expected.features[1:]
+    assert head.state.stream[SCALE] + head.state.stream[FOLDED] == pytest.approx(expected.scale + expected.scale_total)
+    mean, variance = expected.settled().weights()
+    shown = head.weights_at(np.arange(X.shape[1]))
+    seen = expected.columns.uses > 0
+    np.testing.assert_allclose(np.asarray(shown.mean)[seen], mean[1:][seen], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(np.asarray(shown.variance)[seen], variance[1:][seen], rtol=1e-6)
+    np.testing.assert_allclose(head.intercept(), (mean[0], variance[0]), rtol=1e-6, atol=1e-9)
+    return head
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_it_does_what_the_reference_does_while_its_features_change(intercept):
+    """Rare columns come first, so that the head is full of them; later it exchanges them."""
+    active = np.linspace(0.4, 0.02, 30)[::-1] ** 1.5
+    X, y = columns(1200, active, seed=1, std=2.0)
+    X[:40, 15:] = 0.0
+    head = check_against_reference(X, y, 10, groups=np.arange(30) // 4, intercept=intercept)
+    assert head.state.stream[FADING] == 1.0
+    assert min(head.state.features[1:11]) > 10
+
+
+VALUES = {
+    "normal": (0.5, lambda random, shape: random.normal(0, 1, shape), 1.0),
+    "far from 0": (1.0, lambda random, shape: random.normal(20, 1, shape), 0.3),
+    "any unit": (0.5, tens, 0.1),
+    "one value": (0.4, lambda random, shape: np.full(shape, 0.1), 3.0),
+    "signs": (0.4, lambda random, shape: random.choice([-1.0, 1.0], shape), 1.0),
+    "any size": (0.3, lambda random, shape: np.exp(random.normal(0, 6, shape)), 0.01),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_it_does_what_the_reference_does_with_any_values(kind):
+    active, values, std = VALUES[kind]
+    X, y = columns(700, np.full(9, active), 2, values, std)
+    check_against_reference(X, y, 6)
+
+
+def test_it_does_what_the_reference_does_with_any_weights():
+    X, y = columns(800, np.full(20, 0.15), seed=3)
+    weights = np.random.default_rng(3).choice([0.0, 0.3, 1.0, 2.0, 40.0], len(X))
+    check_against_reference(X, y, 8, weights=weights)
+
+
+def test_it_does_what_the_reference_does_with_one_kind_of_label_and_then_the_other():
+    X, y = columns(600, np.full(10, 0.3), seed=4)
+    y[:300], y[300:] = 1.0, -1.0
+    check_against_reference(X, y, 10)
+
+
+def test_it_does_what_the_reference_does_with_a_column_that_appears_late_in_every_row():
+    X, y = columns(900, np.full(10, 0.3), seed=5)
+    X[:, 8:] = 0.0
+    X[450:600, 8] = 1.0
+    X[600:, 9] = 1.0
+    y[450:] = np.where(np.random.default_rng(5).random(450) < 0.9, 1.0, -1.0)
+    head = check_against_reference(X, y, 10)
+    assert head.state.stream[EXCESS] >= 0.0
+
+
+def test_a_list_of_candidates_that_is_full_changes_nothing():
+    X, y = columns(600, np.linspace(0.3, 0.02, 60)[::-1], seed=6)
+    expected = run(Head(60, 5, True), X, y)
+    head = Head(60, 5, True)
+    head.state = new_state(60, 5, True, max_candidates=2)
+    outputs = run(head, X[:7], y[:7])
+    assert head.state.n_candidates[0] > 2
+    assert (np.concatenate([outputs, run(head, X[7:], y[7:])]) == expected).all()
+
+
+def restored(head):
+    twin = Head(len(head.state.table), 8, head.state.has_intercept)
+    for name, array in head.arrays().items():
+        twin.arrays()[name][:] = array
+    twin.restore()
+    return twin
+
+
+def test_batches_and_files_change_no_bit():
+    X, y = columns(900, np.linspace(0.5, 0.02, 40)[::-1], seed=7)
+    whole, pieces = Head(40, 8, True), Head(40, 8, True)
+    expected = run(whole, X, y)
+    outputs = run(pieces, X[:1], y[:1])
+    for start, stop in ((1, 2), (2, 7), (7, 300), (300, 301), (301, 900)):
+        pieces = restored(pieces)
+        outputs = np.concatenate([outputs, run(pieces, X[start:stop], y[start:stop])])
+    assert (outputs == expected).all()
+    for name, array in whole.arrays().items():
+        assert (array == pieces.arrays()[name]).all(), name
+
+
+def test_predicting_changes_nothing_and_says_what_learning_says():
+    X, y = columns(300, np.linspace(0.5, 0.02, 20), seed=8)
+    head = Head(20, 8, True)
+    told = run(head, X[:200], y[:200])
+    before = {name: array.copy() for name, array in head.arrays().items()}
+    for row in range(200, 300):
+        predicted = run(head, X[row : row + 1], y[row : row + 1], np.zeros(1))
+        assert all((array == before[name]).all() for name, array in head.arrays().items())
+        told = run(head, X[row : row + 1], y[row : row + 1])
+        assert (predicted == told).all()
+        before = {name: array.copy() for name, array in head.arrays().items()}
+
+
+def test_looking_at_weights_changes_nothing():
+    X, y = columns(300, np.full(10, 0.3), seed=9)
+    head, other = Head(10, 8, True), Head(10, 8, True)
+    run(head, X[:123], y[:123])
+    run(other, X[:123], y[:123])
+    joint = head.covariance_at(np.arange(10))
+    np.testing.assert_allclose(np.diag(joint), head.weights_at(np.arange(10)).variance)
+    assert (np.linalg.eigvalsh(joint) > 0).all()
+    assert (run(head, X[123:], y[123:]) == run(other, X[123:], y[123:])).all()
+
+
+def test_a_matrix_without_factors_leaves_the_head_as_it_is_until_there_are_some():
+    X, y = columns(300, np.full(6, 0.4), seed=10)
+    head = Head(6, 6, True)
+    run(head, X[:31], y[:31])
+    place = 2 * head.width + 2
+    own, head.state.precision[place] = head.state.precision[place], -50.0
+    run(head, X[31:32], y[31:32])  # a refresh is due after 32 rows
+    assert head.state.stream[RETRY] > 32
+    head.state.precision[place] = own
+    outputs = run(head, X[32:], y[32:])
+    assert np.isfinite(outputs).all()
+    assert (outputs[:, 1] > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_numbers_leave_everything_finite(seed):
+    random = np.random.default_rng(seed)
+    X = (random.random((400, 12)) < 0.4) * random.standard_cauchy((400, 12)) * 10.0 ** random.integers(-12, 12, 12)
+    y = random.choice([-1.0, 1.0], 400)
+    head = Head(12, 6, True)
+    outputs = run(head, X, y, random.choice([0.0, 1e-9, 1.0, 1e6], 400))
+    assert np.isfinite(outputs).all()
+    assert all(np.isfinite(array).all() for array in head.arrays().values())
