@@ -91,7 +91,7 @@ def test_what_cannot_be_is_said_in_a_sentence(parts: dict, words: str) -> None:
         ),
         ({"role": "bins", "knots": (2.0, 3.0)}, "at least two knots, and a level for each"),
         ({"role": "bins", "knots": (2.0,), "levels": (0.5,)}, "at least two knots"),
-        ({"role": "whole", "knots": (2.0, 3.0), "levels": (0.0, 1.0)}, "is whole, which has no slope"),
+        ({"role": "code", "knots": (2.0, 3.0), "levels": (0.0, 1.0)}, "is code, which has no slope"),
         ({"role": "date", "parts": ("year",)}, "a part of column 'a' is 'year'; it must be one of 'hour'"),
     ],
 )

@@ -159,51 +159,34 @@ class FeatureStrengths:
         return sorted(found, key=lambda column: -column.spread)
 
     def _joined(self, name: str, own: list[int]) -> float | None:
-        """Return the variance of a number's two features together; None for other columns."""
+        """Return the variance of a number's bin, value and slope together; None for other columns."""
         column = _columns(self.recipe).get(name)
-        if column is None or self.moments is None:
+        if column is None or self.moments is None or not (column.knots or column.role == "whole"):
             return None
-        if column.knots:
-            return self._with_slope(column, own)
-        if column.role != "whole":
-            return None
-        values, bins = (
+        values, bins, slopes = (
             np.flatnonzero(np.isin(self.family, [k for k in own if self.families[k].kind == kind]))
-            for kind in ("value", "bin")
+            for kind in ("value", "bin", "slope")
         )
-        of_bin = np.zeros(len(column.edges) + 1)
-        rest = self.moments.seen[bins].copy()  # rows whose number is not an integer, or missing
-        place = {self.names[i]: n for n, i in enumerate(bins.tolist())}
-        texts = names_of_bins(column)
-        for k, text in enumerate(texts):
-            if text in place:
-                of_bin[k] = self.mean[bins[place[text]]]
+        # Bins, of which a missing number is the last.
+        texts = [] if column.role == "values" else names_of_bins(column)
+        position = {text: k for k, text in enumerate(texts)}
+        bin_of_feature = np.array([position.get(str(self.names[i]), len(texts)) for i in bins.tolist()], np.int64)
+        bin_means, rest = np.zeros(len(texts) + 1), self.moments.seen[bins].copy()
+        bin_means[bin_of_feature] = self.mean[bins]
+        # Values: a row has its bin's feature, too. The rest of a bin's rows has no feature for its value.
         numbers = np.array([float(str(self.names[i])[len(name) + 1 :] or "nan") for i in values.tolist()])
-        bin_of = np.searchsorted(column.edges, numbers, side="right")
-        for k, text in enumerate(texts):
-            if text in place:
-                rest[place[text]] -= self.moments.seen[values[bin_of == k]].sum()
+        bin_of_value = np.searchsorted(column.edges, numbers, side="right")
+        for k in range(len(texts)):
+            rest[bin_of_feature == k] -= self.moments.seen[values[bin_of_value == k]].sum()
         shares = np.append(self.moments.seen[values], np.maximum(rest, 0.0))
-        parts = np.append(self.mean[values] + of_bin[bin_of], self.mean[bins])
+        parts = np.append(self.mean[values] + bin_means[bin_of_value], self.mean[bins])
+        if len(slopes):
+            ends = np.array([column.knots[0], *column.edges, column.knots[-1]])
+            middles = np.append((ends[1:] + ends[:-1]) / 2, np.nan)[bin_of_feature]
+            x = np.append(numbers, middles)
+            level = np.interp(x, column.knots, column.levels)
+            parts += float(self.mean[slopes[0]]) * np.where(np.isnan(x), 0.0, SLOPE * (2.0 * level - 1.0))
         return _variance(parts, shares)
-
-    def _with_slope(self, column: Column, own: list[int]) -> float:
-        """Return the variance of a number's slope and its bins or values together."""
-        assert self.moments is not None
-        of_kind = {self.families[k].kind: k for k in own}
-        slope = np.flatnonzero(self.family == of_kind.get("slope", -2))
-        steep = float(self.mean[slope[0]]) if len(slope) else 0.0
-        others = np.flatnonzero(np.isin(self.family, [k for kind, k in of_kind.items() if kind != "slope"]))
-        ends = np.array([column.knots[0], *column.edges, column.knots[-1]])
-        middle = {text: (ends[k] + ends[k + 1]) / 2 for k, text in enumerate(names_of_bins(column))}
-        place = len(column.name) + 1
-        names = [str(self.names[i]) for i in others.tolist()]
-        if column.role == "bins":
-            x = np.array([middle.get(text, np.nan) for text in names])
-        else:
-            x = np.array([float(text[place:] or "nan") for text in names])
-        value = np.where(np.isnan(x), 0.0, SLOPE * (2.0 * np.interp(x, column.knots, column.levels) - 1.0))
-        return _variance(self.mean[others] + steep * value, self.moments.seen[others])
 
 
 def z_scores(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:

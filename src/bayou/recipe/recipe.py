@@ -97,8 +97,8 @@ class Column:
         knots, levels: if given, the column also has a slope: sqrt(3) (2 G(x) - 1), where G is piecewise linear through
             levels[k], from 0 to 1, at knots[k], and constant outside.
         parts: those of DATE_PARTS that a date gives.
-        why, examples, missing, remark: for display: the reason for the role, some values, the fraction of missing
-            cells, and a warning if something is unusual.
+        why, examples, missing, remark, doubt: for display: the reason for the role, some values, the fraction of
+            missing cells, a warning if something is unusual, and how doubtful that is, from 0 to 1.
     """
 
     name: str
@@ -113,6 +113,7 @@ class Column:
     examples: tuple[str, ...] = field(default=(), compare=False)
     missing: float = field(default=0.0, compare=False)
     remark: str = field(default="", compare=False)
+    doubt: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         check_str("a column's name", self.name)
@@ -124,8 +125,10 @@ class Column:
         object.__setattr__(self, "levels", self._ascending("levels", "levels of its slope"))
         if len(self.levels) != len(self.knots) or len(self.knots) == 1:
             raise BadInput(f"column {self.name!r}: a slope has at least two knots, and a level for each.")
-        if self.knots and self.role not in ("bins", "values"):
-            raise BadInput(f"column {self.name!r} is {self.role}, which has no slope; bins and values can have one.")
+        if self.knots and self.role not in ("bins", "whole", "values"):
+            raise BadInput(
+                f"column {self.name!r} is {self.role}, which has no slope; bins, whole and values can have one."
+            )
         parts = check_str_list(f"the parts of column {self.name!r}", self.parts, f"some of {', '.join(DATE_PARTS)}")
         for part in parts:
             check_choice(f"a part of column {self.name!r}", part, DATE_PARTS)
@@ -134,6 +137,7 @@ class Column:
             self, "examples", tuple(check_str_list(f"the examples of column {self.name!r}", self.examples, "texts"))
         )
         object.__setattr__(self, "missing", check_finite(f"the missing share of column {self.name!r}", self.missing))
+        object.__setattr__(self, "doubt", check_finite(f"the doubt about column {self.name!r}", self.doubt))
         object.__setattr__(self, "centre", check_finite(f"the centre of column {self.name!r}", self.centre))
         object.__setattr__(self, "scale", check_positive(f"the scale of column {self.name!r}", self.scale))
 

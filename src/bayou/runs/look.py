@@ -77,9 +77,9 @@ def look(data: Data, **options: Unpack[RunOptions]) -> Look:
 
 
 def remarks_on(columns: Sequence[Column]) -> list[str]:
-    """Return the warnings about the columns, one line for all columns that share a warning."""
+    """Return the warnings about the columns, the most doubtful first, one line for all that share a warning."""
     alike: dict[str, list[str]] = {}
-    for column in columns:
+    for column in sorted(columns, key=lambda column: -column.doubt):
         if column.remark:
             alike.setdefault(column.remark, []).append(column.name)
     sentences = []

@@ -60,7 +60,7 @@ def test_few_numbers_are_values_and_many_are_bins() -> None:
         two=[k % 2 * 0.5 for k in range(800)],
         mostly=[0 if k % 5 else k % 3 for k in range(800)],
         counts=[k % 40 for k in range(800)],
-        rare=[k % 50 for k in range(800)],
+        rare=[k % 51 for k in range(800)],
         real=[k / 7 for k in range(800)],
         zeros=[0 if k % 2 else k / 7 for k in range(799)] + [0],
     )

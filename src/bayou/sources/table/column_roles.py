@@ -3,7 +3,8 @@
     numbers, at most `bins` values    values: an indicator for each; also a slope, if there are more than two values
                                       and none of them has half of the rows
     numbers, more values              bins; also, for integers that mostly repeat, an indicator for each value
-                                      (whole), for others a slope unless one value has half of the rows
+                                      (whole), for others a slope unless one value has half of the rows; and an
+                                      indicator for each integer beside both (whole) where the label differs by value
     dates and times                   date: the hour, weekday, month, and the hour of weekends and of other days, each
                                       unless it is constant (hours) or another column determines it
     true and false                    flag
@@ -18,7 +19,7 @@ count as missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +29,10 @@ from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.binning import centre_and_scale, knots_and_levels, quantile_edges
-from bayou.sources.table.column_summary import ColumnSummary, is_id, only_moves_one_way
-from bayou.sources.table.column_warnings import column_warnings
+from bayou.sources.table.column_summary import ColumnSummary, is_id, labels_by_row, only_moves_one_way
+from bayou.sources.table.column_warnings import Doubt, column_warnings
 from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of
+from bayou.sources.table.value_evidence import MAX_BIN_EVIDENCE, MIN_VALUE_EVIDENCE, value_evidence
 
 # With more words per cell than this, on average, hardly two cells are equal, but words repeat.
 WORDS = 5
@@ -44,6 +46,11 @@ TELLING, OFTEN, TOLD = (2, 200), 10, 0.9
 # Integers are Unix seconds (or milliseconds) if the column's name says so and all lie between 1990 and 2100.
 _UNIX = re.compile(r"unix|epoch|timestamp", re.IGNORECASE)
 _BETWEEN = 6.3e8, 4.1e9
+# Columns with more values than this, in all rows to come, get no indicator for each.
+MAX_VALUES = 1 << 16
+# If the label does not follow a number, values get indicators where this many rows show it, and where a row's value
+# occurs this often, on average over the rows: other numbers are more likely quantities that nearly never come again.
+MIN_FLAT_ROWS, MIN_FLAT_REPEATS = 1000, 2.5
 # Integers up to here are exact in float64.
 _EXACT = 2.0**53
 
@@ -52,18 +59,23 @@ def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: M
     """Return the columns of a table with their roles; `usual` holds default roles of a known layout, by column."""
     asked = _requested_roles(recipe, summaries)
     crossed = {name for pair in recipe.cross for name in pair}
-    remarks = column_warnings(recipe, summaries)
+    labels = labels_by_row(recipe, summaries)
+    warnings = column_warnings(recipe, summaries, labels)
     columns = []
     for name, summary in summaries.items():
         role = asked.get(name, usual.get(name))
         decided = role or _role(name, summary, recipe, keep=name in crossed)
         if decided in ("bins", "whole") and not recipe.bins:
             decided = "numeric"
-        said = "; ".join(filter(None, ["as asked" if name in asked else "", _role_reason(decided, summary)]))
+        fitted = _fitted(name, decided, summary, recipe.bins, role is None)
+        by_value = _why_by_value(summary, labels, fitted["edges"]) if role is None and decided == "bins" else ""
+        decided = "whole" if by_value else decided
+        said = "; ".join(filter(None, ["as asked" if name in asked else "", _role_reason(decided, summary), by_value]))
         shown: dict[str, Any] = {"why": said, "examples": [value for value in summary.values if value != "..."]}
-        remark = "; ".join(filter(None, [remarks.get(name), _may_be_date(decided, summary)]))
-        shown |= {"missing": summary.missing / max(summary.rows, 1), "remark": remark}
-        columns.append(Column(name, decided, **_fitted(name, decided, summary, recipe.bins, role is None), **shown))
+        doubts = sorted([*warnings.get(name, []), *_may_be_date(decided, summary)], reverse=True)
+        shown |= {"remark": "; ".join(text for _, text in doubts), "doubt": max(doubts, default=(0.0, ""))[0]}
+        shown["missing"] = summary.missing / max(summary.rows, 1)
+        columns.append(Column(name, decided, **fitted, **shown))
     return tuple(_dated(column, columns, summaries) if column.role == "date" else column for column in columns)
 
 
@@ -103,12 +115,32 @@ def _like_unix(summary: ColumnSummary) -> bool:
     return any(_BETWEEN[0] * unit <= low and high <= _BETWEEN[1] * unit for unit in (1, 1000))
 
 
-def _may_be_date(role: str, summary: ColumnSummary) -> str:
-    """Return the warning for a column that is left out as an id but may hold times, or an empty text."""
+def _may_be_date(role: str, summary: ColumnSummary) -> list[Doubt]:
+    """Return the warning for a column that is left out as an id but may hold times."""
     if role != "id" or not _like_unix(summary):
-        return ""
+        return []
     what = "it is left out as an id, but may be seconds or milliseconds since 1970"
-    return f"{what}; {option('date')} takes it for points in time"
+    return [(0.6, f"{what}; {option('date')} takes it for points in time")]
+
+
+def _why_by_value(summary: ColumnSummary, labels: np.ndarray, edges: Sequence[float]) -> str:
+    """Return why each value of a column of numbers gets an indicator besides its bin; an empty text if it does not.
+
+    Values must come again: there may be at most MAX_VALUES in all, as estimated (by Chao) from how many came once and
+    twice.
+    """
+    if not summary.whole or is_id(summary) or summary.by_row is None or not len(labels):
+        return ""
+    _, once, twice = np.bincount(summary.counts, minlength=3)[:3]
+    if summary.distinct + once**2 / (2 * max(twice, 1)) > MAX_VALUES:
+        return ""
+    evidence = value_evidence(summary.by_row, labels, edges)
+    if evidence.by_value >= MIN_VALUE_EVIDENCE:
+        return "the label differs by value: values besides bins"
+    repeats = np.square(summary.counts).sum() >= MIN_FLAT_REPEATS * summary.n_present
+    if repeats and evidence.by_bin < MAX_BIN_EVIDENCE and evidence.rows >= MIN_FLAT_ROWS:
+        return "the label does not follow the number: values besides bins"
+    return ""
 
 
 def _role_of_number(summary: ColumnSummary, bins: int) -> str:

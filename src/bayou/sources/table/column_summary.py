@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,8 @@ MIN_KIND_FRACTION = 0.95
 ID_SHARE, ID_VALUES = 0.95, 50
 # A column with at most this many distinct values is compared with others, row by row.
 FEW_VALUES = 200
+# Classes of fewer rows say nothing about columns.
+CLASS_ROWS = 100
 
 
 @dataclass
@@ -89,6 +91,25 @@ def only_moves_one_way(summary: ColumnSummary) -> bool:
     """Return whether a column's numbers never fall, or never rise."""
     steps = np.diff(summary.numbers)
     return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def labels_by_row(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> np.ndarray:
+    """Return a line of labels by row for a regression, for two classes, or for each class that is not rare.
+
+    Classes are 0 and 1; rows without a label or of weight 0 are NaN. There is no line if the label is not known yet.
+    """
+    label, weight = (summaries.get(name or "", ColumnSummary()) for name in (recipe.label, recipe.weight))
+    if label.by_row is not None and (recipe.task == "regression" or recipe.label_above is not None):
+        labels = label.by_row if recipe.label_above is None else label.by_row > recipe.label_above
+        labels = np.where(np.isnan(label.by_row), np.nan, labels)[None]
+    elif label.which is not None and recipe.task != "regression":
+        classes = np.array([2]) if label.distinct == 2 else 1 + np.flatnonzero(label.counts >= CLASS_ROWS)
+        labels = np.where(label.which > 0, label.which == classes[:, None], np.nan)
+    else:
+        return np.empty((0, label.rows))
+    if weight.by_row is not None:
+        labels[:, weight.by_row == 0] = np.nan
+    return labels
 
 
 class ColumnScanner:

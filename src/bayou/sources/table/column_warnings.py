@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -15,41 +15,50 @@ from bayou.sources.table.column_summary import ColumnSummary, is_id, only_moves_
 # A column with an AUC above LEAK, over at least EACH rows of each class, probably leaks the label. Where the AUC is
 # computed from the label's rate per value, each value must occur OFTEN times on average.
 LEAK, EACH, OFTEN = 0.999, 20, 10
+# Labels come in runs if chance would give RUNS times as many. Other doubts: a fraction CODES of a column's cells is no
+# number; more than FEW values come in blocks; all but a fraction STILL of the cells are alike.
+RUNS, CODES, FEW, STILL = 5, 0.02, 20, 0.99
+# A warning, after how doubtful it makes the column, from 0 to 1.
+Doubt = tuple[float, str]
 
 
-def column_warnings(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> dict[str, str]:
+def column_warnings(
+    recipe: Recipe, summaries: Mapping[str, ColumnSummary], labels: np.ndarray
+) -> dict[str, list[Doubt]]:
     """Return the warnings on columns, by column; the recipe must have the name of the label's column."""
-    positive = _positive(recipe, summaries)
-    remarks = _remarks_on_marks(recipe, summaries)
+    binary = recipe.label_above is not None or summaries.get(recipe.label or "", ColumnSummary()).distinct == 2
+    positive = labels[0] if binary and len(labels) else np.empty(0)
+    warnings = _warnings_on_marks(recipe, summaries)
     for name, summary in summaries.items():
         if name == recipe.label:
-            remarks[name].append(_remark_on_label(summary))
+            warnings[name] += _doubts_on_label(summary)
         elif name not in (*recipe.ignore, recipe.weight):
-            remarks[name].append(_remark(summary, positive))
-    return {name: "; ".join(filter(None, said)) for name, said in remarks.items() if any(said)}
+            warnings[name] += _doubts(summary, positive)
+    return warnings
 
 
-def _remarks_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> defaultdict[str, list[str]]:
+def _warnings_on_marks(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> defaultdict[str, list[Doubt]]:
     """Return warnings, by column, on marks of `missing` that look like several joined by commas.
 
     "-999,none" is one mark; it was probably meant as two if it does not occur in the first rows, but its parts do.
     """
-    remarks: defaultdict[str, list[str]] = defaultdict(list)
+    warnings: defaultdict[str, list[Doubt]] = defaultdict(list)
     joined = {mark: [part for part in map(str.strip, mark.split(",")) if part] for mark in recipe.missing}
     joined = {mark: parts for mark, parts in joined.items() if "," in mark}
     if not joined:
-        return remarks
+        return warnings
     gaps = {text.lower() for summary in summaries.values() for text in summary.gaps()}
     for name, summary in summaries.items():
         texts = {text.lower() for text in summary.by_text()}
         for mark, parts in joined.items():
             came = [part for part in parts if part.lower() in texts or _occurs(part, summary)]
             if came and mark.strip().lower() not in gaps and name not in recipe.ignore:
-                remarks[name].append(
+                what = (
                     f"{option('missing', mark)} does not occur in the first rows, but {' and '.join(came)} "
                     f"{'do' if len(came) > 1 else 'does'}; for several marks give {option('missing', list(parts))}"
                 )
-    return remarks
+                warnings[name].append((0.7, what))
+    return warnings
 
 
 def _occurs(mark: str, summary: ColumnSummary) -> bool:
@@ -57,39 +66,50 @@ def _occurs(mark: str, summary: ColumnSummary) -> bool:
     return bool(np.isin(missing_numbers([mark]), summary.numbers).any())
 
 
-def _remark_on_label(summary: ColumnSummary) -> str:
+def _doubts_on_label(summary: ColumnSummary) -> Iterator[Doubt]:
+    """Yield the warnings on the label."""
     if is_id(summary) and (summary.kind == "text" or (summary.whole and only_moves_one_way(summary))):
-        return f"{summary.distinct:,} different labels in {summary.n_present:,} rows: is it an id?"
-    return "all labels are the same so far" if summary.distinct == 1 else ""
+        yield 0.9, f"{summary.distinct:,} different labels in {summary.n_present:,} rows: is it an id?"
+    if summary.distinct == 1:
+        yield 0.9, "all labels are the same so far"
+    by_chance = summary.n_present + 1 - float(np.square(summary.counts).sum()) / max(summary.n_present, 1)
+    if summary.distinct > 1 and summary.n_present >= EACH * summary.distinct and RUNS * _runs(summary) < by_chance:
+        order = f"{_runs(summary):,} runs of equal labels, {by_chance:,.0f} by chance"
+        yield 0.8, f"the label comes in runs ({order}): if the order of the rows means nothing, shuffle them"
 
 
-def _remark(summary: ColumnSummary, positive: np.ndarray | None) -> str:
+def _doubts(summary: ColumnSummary, positive: np.ndarray) -> Iterator[Doubt]:
+    """Yield the warnings on a column; `positive` has the labels of two classes, if there are two."""
+    most = int(summary.counts.max(initial=0))
     if not summary.n_present:
-        return "no value so far"
-    if summary.distinct == 1 and not summary.missing:
-        return "it stands still so far"
-    if positive is not None and (auc := _auc_alone(summary, positive)) > LEAK:
+        yield 0.1, "no value so far"
+    elif summary.distinct == 1 and not summary.missing:
+        yield 0.2, "it stands still so far"
+    elif (auc := _auc_alone(summary, positive)) > LEAK:
         known = f"it tells the label alone (AUC {auc:.4f}): is it known before the label is?"
-        return f"{known} {option('ignore')} leaves it out"
-    return ""
+        yield 1.0, f"{known} {option('ignore')} leaves it out"
+    if summary.kind == "number" and summary.n_others >= CODES * summary.n_present:
+        some = ", ".join(map(repr, summary.others))
+        codes = f"{summary.n_others / summary.n_present:.1%} of its cells are no numbers ({some})"
+        yield 0.5, f"{codes}: are these codes? {option('category')} takes each value for a name"
+    if (
+        summary.distinct > FEW
+        and summary.n_present > 2 * OFTEN * summary.distinct
+        and _runs(summary) < 2 * summary.distinct
+    ):
+        blocks = f"its {summary.distinct:,} values come in blocks of {summary.n_present / _runs(summary):.0f} rows"
+        yield 0.4, f"{blocks} (a subject, a session?): rows to come may have others; {option('ignore')} leaves it out"
+    if summary.kind == "number" and 2 < summary.distinct and most >= STILL * summary.n_present:
+        share = f"{summary.n_present - most:,} of {summary.n_present:,} cells differ from the others"
+        yield 0.2, f"it nearly stands still: {share}"
 
 
-def _positive(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> np.ndarray | None:
-    """Return 1, 0 or -1 for each row whose label is positive, negative or missing; None if the label is not binary.
-
-    Of two labels, the larger number counts as positive, or for texts one of them. None also if a class has few rows.
-    """
-    label = summaries.get(recipe.label or "")
-    if label is None:
-        return None
-    if recipe.label_above is not None and label.by_row is not None:
-        found = np.where(np.isnan(label.by_row), -1, label.by_row > recipe.label_above)
-    elif label.distinct == 2 and label.which is not None and recipe.label_above is None:
-        found = label.which.astype(np.int64) - 1
-    else:
-        return None
-    enough = min(np.count_nonzero(found == 0), np.count_nonzero(found == 1)) >= EACH
-    return found if enough else None
+def _runs(summary: ColumnSummary) -> int:
+    """Return the number of runs of equal values, at most FEW_VALUES of them; a large number if there are more."""
+    if summary.which is None:
+        return summary.rows
+    there = summary.which[summary.which > 0]
+    return 1 + int(np.count_nonzero(np.diff(there)))
 
 
 def _auc_alone(summary: ColumnSummary, positive: np.ndarray) -> float:
@@ -97,8 +117,10 @@ def _auc_alone(summary: ColumnSummary, positive: np.ndarray) -> float:
 
     If there is nothing to compute it from, return 0.5.
     """
-    known = positive >= 0
+    known = ~np.isnan(positive)
     label = positive[known]
+    if min(np.count_nonzero(label), np.count_nonzero(label == 0)) < EACH:
+        return 0.5
     if summary.which is not None and OFTEN * (summary.distinct + 1) <= len(label):
         which = summary.which[known].astype(np.int64)
         rates = np.bincount(which, label) / np.maximum(np.bincount(which), 1)

@@ -6,6 +6,7 @@ classified by their spelling; in typed formats (Parquet, Arrow, JSON) a string i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -47,9 +48,12 @@ def fit(
     label = recipe.label or next((name for name in LABELS if name in summaries), None)
     if label is None and labels:
         raise BadInput(f"say with {option('label')} which column is to be predicted; the columns are {_listed(names)}.")
-    if label is not None and labels:
-        recipe = choose_task(recipe, LabelCounts(summaries[label].by_text(), f"the label, column {label!r},"), tell)
-    fitted = replace(recipe, label=label, columns=columns_for(replace(recipe, label=label), summaries, usual or {}))
+    decided = recipe = replace(recipe, label=label)
+    if label is not None:
+        with contextlib.nullcontext() if labels else contextlib.suppress(BadInput):
+            named = LabelCounts(summaries[label].by_text(), f"the label, column {label!r},")
+            decided = choose_task(recipe, named, tell if labels else None)
+    fitted = replace(decided if labels else recipe, columns=columns_for(decided, summaries, usual or {}))
     check_column_crosses(fitted)
     return fitted
 
