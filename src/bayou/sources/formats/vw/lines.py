@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.kernels.compiling import kernel
+from bayou.kernels.inlining import inlined
 from bayou.kernels.parse_text import (
     LARGEST_VALUE,
     LARGEST_WEIGHT,
@@ -106,6 +107,17 @@ def _parse_line_head(at):
 
 
 @kernel(forceinline=True)
+def _skip_blanks(base, at):
+    """Return the offset after blanks and tabs, and that of the first tab, or -1."""
+    tab = -1
+    while load_uint8(base + at) == BLANK or load_uint8(base + at) == _TAB:
+        if tab < 0 and load_uint8(base + at) == _TAB:
+            tab = at
+        at += 1
+    return at, tab
+
+
+@kernel(forceinline=True)
 def _read_start(base, at):
     """Do the same as `_parse_line_head`, with offsets and a fast path: most lines begin with `1 |` or `-1 |`."""
     first = load_uint8(base + at)
@@ -118,10 +130,16 @@ def _read_start(base, at):
 
 
 @kernel(forceinline=True)
-def _next_stop(base, stops, s):
-    s += ONE
+def _at_stop(base, stops, s):
+    """Return the offset of a stop, and the byte there."""
     at = np.int64(load_uint32(stops + 4 * np.int64(s)))
-    return s, at, load_uint8(base + at)
+    return at, load_uint8(base + at)
+
+
+@kernel(forceinline=True)
+def _next_stop(base, stops, s):
+    at, byte = _at_stop(base, stops, s + ONE)
+    return s + ONE, at, byte
 
 
 @kernel(forceinline=True)
@@ -169,6 +187,33 @@ def _parse_namespace(base, stops, s, at, way):
     return space, seed, scale, s, at, byte, 0
 
 
+@inlined
+def _read_feature(base, stops, s, at, way, features, k, seed, space, scale, scaled):
+    """Read the feature after the blank at `at`, if there is one, and write it as the k-th unless its value is 0.
+
+    Return (k of the next feature, whether its value is 1, unless it has none, s, at, byte, error code).
+    """
+    indices, values, places, spaces = features
+    name = at + 1
+    s, at, byte = _next_stop(base, stops, s)
+    if at == name:
+        return k, True, s, at, byte, _NO_NAME if byte == COLON else 0
+    places[k] = name | (at << 32)
+    indices[k] = seed
+    spaces[k] = space
+    values[k] = scale
+    if byte != COLON:
+        return k + np.uint64(scaled), True, s, at, byte, 0
+    value, text, s, at, byte, wrong = _read_value(base, stops, s, at, scale)
+    if wrong:
+        return k, True, s, at, byte, wrong
+    if text:
+        indices[k] = hash_name(base + name, text - 1 - name, seed, way)
+        places[k] = text | (at << 32)
+    values[k] = value
+    return k + np.uint64(values[k] != 0), value == 1.0, s, at, byte, 0
+
+
 @kernel
 def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     """Parse data[:size], which ends in a newline.
@@ -203,11 +248,7 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
     while at < size:
         # Phase 1: skip blanks and empty lines.
         start = at
-        tab = -1
-        while load_uint8(base + at) == BLANK or load_uint8(base + at) == _TAB:
-            if tab < 0 and load_uint8(base + at) == _TAB:
-                tab = at
-            at += 1
+        at, tab = _skip_blanks(base, at)
         if line_ends(base + at):
             at += 1 + (load_uint8(base + at) == _RETURN)
             line += 1
@@ -247,38 +288,18 @@ def read_lines(data, size, stops, ends, way, last, rows, features, bad):
                 ones, ascending, largest = ones & same, ascending & up, max(largest, bound)
                 owned += k - before
                 numbers = k - before >= _SEVERAL
-                at = np.int64(stops[s])
-                byte = load_uint8(base + at)
+                at, byte = _at_stop(base, first_stop, s)
             if byte == BLANK and plain:
                 before = k
                 s, k, same = read_names(base, first_stop, s, end, homes, wide, k, scale, way == EXACT, seed, space)
                 ones &= same
                 plain = k - before >= _SEVERAL
-                at = np.int64(stops[s])
-                byte = load_uint8(base + at)
+                at, byte = _at_stop(base, first_stop, s)
             if byte == BLANK or byte == _TAB:  # noqa: SIM109 (a test of two constants is the faster one)
-                name = at + 1
-                s, at, byte = _next_stop(base, first_stop, s)
-                if at == name:
-                    if byte == COLON:
-                        wrong = _NO_NAME
-                    continue
-                places[k] = name | (at << 32)
-                indices[k] = seed
-                spaces[k] = space
-                values[k] = scale
-                kept = scaled
-                if byte == COLON:
-                    value, text, s, at, byte, wrong = _read_value(base, first_stop, s, at, scale)
-                    if wrong:
-                        break
-                    if text:
-                        indices[k] = hash_name(base + name, text - 1 - name, seed, way)
-                        places[k] = text | (at << 32)
-                    values[k] = value
-                    kept = values[k] != 0
-                    ones &= value == 1.0
-                k += np.uint64(kept)
+                k, same, s, at, byte, wrong = _read_feature(
+                    base, first_stop, s, at, way, features, k, seed, space, scale, scaled
+                )
+                ones &= same
             elif byte == BAR:
                 space, seed, scale, s, at, byte, wrong = _parse_namespace(base, first_stop, s, at, way)
                 values[k] = scale  # rounded to the type of values
