@@ -24,7 +24,7 @@ from bayou.core.canonical import CsrStats
 from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import LARGEST_VALUE, address_of, digits, load_uint8, load_uint32, parse_number
 from bayou.kernels.text_indicators import NUMBERS, read_indicators
-from bayou.recipe.feature_names import FeatureNames, NewNames
+from bayou.recipe.feature_names import AND, FeatureNames, NewNames
 from bayou.recipe.groups import sequential_groups
 from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.crosses import VWCrosser
@@ -137,18 +137,15 @@ class SvmlightParser:
         if not new.any():
             return
         order = np.sort(first[new])  # in the order of the stream
-        parts = origins[made[order]]
-        spaces = ["", *(name for name, _, _ in self._ranges)]
-        texts = [
-            (spaces[keys[k]].encode(), b"%d" % own[k]) if k >= 0 else (b"", b"")
-            for some in parts.tolist()
-            for k in some
+        prefixes = [b"", *(f"{name}^".encode() for name, _, _ in self._ranges)]
+        names = [
+            AND.join(b"%s%d" % (prefixes[keys[k]], own[k]) for k in features if k >= 0)
+            for features in origins[made[order]].tolist()
         ]
-        ends = np.cumsum([0, *(len(text) for both in texts for text in both)])
-        spans = np.column_stack([ends[:-1], ends[1:]])
-        spans[spans[:, 0] == spans[:, 1]] = -1
-        data = np.frombuffer(b"".join(text for both in texts for text in both), np.uint8)
-        parsed.new_names = NewNames(parsed.indices[made[order]], spans.reshape(len(order), -1), data, data, b"^")
+        ends, data = np.cumsum([0, *map(len, names)]), np.frombuffer(b"".join(names), np.uint8)
+        spans = np.full((len(names), 4), -1)
+        spans[:, 2], spans[:, 3] = ends[:-1], ends[1:]
+        parsed.new_names = NewNames(parsed.indices[made[order]], spans, data, data, b"")
 
 
 @kernel
