@@ -118,12 +118,12 @@ def test_help_and_no_command_at_all_are_as_they_were(here):
 STUCK = """
 import threading
 from bayou import cli
-from bayou.cli import edge
+from bayou.cli import exit_codes
 threading.Thread(target=threading.Event().wait).start()  # as one that was being started when Ctrl-C came
 def command():
     print("so far")
     raise KeyboardInterrupt
-cli.app = lambda **how: edge.exit_code(command)
+cli.app = lambda **how: exit_codes.exit_code(command)
 cli.main()
 """
 

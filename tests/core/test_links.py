@@ -169,11 +169,11 @@ def test_a_code_without_a_link_is_nan_and_never_another_link():
 @pytest.mark.parametrize("link", links.TABLE.values(), ids=lambda link: link.name)
 def test_a_record_says_of_arrays_what_kernels_say(link):
     z = GRID[np.abs(GRID) < 30]
-    assert_close(link.cdf(z), over(lambda value: links.cdf(link.code, value), z), of_square(z))
-    assert_close(link.log_cdf(z), over(lambda value: links.log_cdf(link.code, value), z), 1e-13 + of_square(z))
+    assert_close(link.cdf(z), over(lambda value: links.cdf(link.link_code, value), z), of_square(z))
+    assert_close(link.log_cdf(z), over(lambda value: links.log_cdf(link.link_code, value), z), 1e-13 + of_square(z))
     assert_close(link.negative_cdf(z), over(lambda value: links.cdf(link.mirror, -value), z), of_square(z))
-    assert link.spread == links.damping_constant(link.code)
-    assert link.is_symmetric == (links.of_label(link.code, -1.0) == link.code)
+    assert link.damping_constant == links.damping_constant(link.link_code)
+    assert link.is_symmetric == (links.of_label(link.link_code, -1.0) == link.link_code)
     middle = np.linspace(-3, 3, 13)
     np.testing.assert_allclose(link.quantile(link.cdf(middle)), middle, atol=1e-12)
 

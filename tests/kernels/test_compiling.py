@@ -187,11 +187,11 @@ def test_where_nothing_can_be_written_a_sentence_says_so_and_it_works(copy):
 def test_it_is_said_once_that_kernels_are_compiled_and_not_if_quiet():
     code = textwrap.dedent("""
         import sys, time, bayou
-        from bayou.kernels import notices
-        notices.PATIENCE = 0.01
+        from bayou.kernels import compile_notices
+        compile_notices.PATIENCE = 0.01
         bayou.quiet = sys.argv[1] == "quiet"
         for _ in range(2):
-            with notices.taking_long("wait"):
+            with compile_notices.notice_if_slow("wait"):
                 time.sleep(0.05)
     """)
     said = [

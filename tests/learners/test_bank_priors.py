@@ -174,8 +174,8 @@ def test_a_gradual_copy_is_whole_where_factors_are_taken_up_meanwhile():
     assert bank._lanes.fade[1, 0] > expected._lanes.fade[1, 0]
     found = copied.to_learner()
     np.testing.assert_array_equal(found._lanes.state, expected._lanes.state)
-    assert bank.rewrites(10**6)
-    assert not Bank(3, lanes=[Lane()]).rewrites(10**6)
+    assert bank.will_change_other_features(10**6)
+    assert not Bank(3, lanes=[Lane()]).will_change_other_features(10**6)
 
 
 # --- parts as one ---------------------------------------------------------------------------------------------------

@@ -480,7 +480,7 @@ def test_weights_of_a_class_are_those_of_its_learner(width):
     features, label = learner.touched, learner.labels[2]
     reading = learner.reading_of(label, features)
     places = learner._members.index.rows_of(features)
-    np.testing.assert_array_equal(reading.mean, learner.learners[2].reading(places).mean)
+    np.testing.assert_array_equal(reading.mean, learner.learners[2].weight_view(places).mean)
     assert np.abs(reading.mean).max() > 0.1
     assert learner.reading_of(label, features, "associated").mean.shape == features.shape
     with pytest.raises(BadInput, match="none of the classes"):

@@ -52,7 +52,7 @@ def families(shown) -> dict:
 
 def test_columns_with_one_feature_a_row_are_centred_and_no_score_changes(learner, data):
     shown, X = feature_strengths(learner), matrix(learner, data)[:, learner.touched]
-    raw = learner.reading(learner.touched, squares=(X**2).mean(axis=0))
+    raw = learner.weight_view(learner.touched, squares=(X**2).mean(axis=0))
     assert families(shown) == {
         ("site", "value"): True,
         ("hour", "bin"): True,
@@ -77,7 +77,7 @@ def test_columns_with_one_feature_a_row_are_centred_and_no_score_changes(learner
 def test_variances_are_those_of_the_contrasts(learner, data):
     """By draws: one of the parts, then its weights."""
     shown, X = feature_strengths(learner), matrix(learner, data)[:, learner.touched]
-    parts = learner.reading(learner.touched, squares=(X**2).mean(axis=0)).parts
+    parts = learner.weight_view(learner.touched, squares=(X**2).mean(axis=0)).parts
     rng, n = np.random.default_rng(0), 40_000
     drawn = []
     for part, times in zip(parts, rng.multinomial(n, [part.share for part in parts]), strict=True):

@@ -91,7 +91,7 @@ def test_surprises_are_rows_that_were_taken_for_another_class(report):
     assert (guess.probability > surprising.expected).all()
     assert (guess.low < guess.probability).all()
     assert (guess.probability < guess.high).all()
-    assert all(moved[0][1] > 0 for moved in facts.moved(surprising))  # towards the class that it was taken for
+    assert all(moved[0][1] > 0 for moved in facts.top_contributions(surprising))  # towards the class predicted
 
 
 @pytest.mark.parametrize("learner", ["marginal", "ftrl"])

@@ -24,7 +24,7 @@ def trained():
 def facts_of(recorder, names=None):
     """Of a run whose rows all count."""
     facts = RunFacts(ReportedRun(recorder, None), DataFacts(names=names))
-    facts.__dict__["late"] = recorder.sample()
+    facts.__dict__["second_half"] = recorder.sample()
     return facts
 
 

@@ -80,7 +80,7 @@ def test_single_predictions_say_what_moved_them(report):
     weights = facts.strengths  # without columns nothing is centred
     mean = dict(zip(weights.features.tolist(), zip(weights.mean, weights.moments.mean, strict=True), strict=True))
     for sample in (facts.largest_losses, facts.most_uncertain):
-        for row, moved in zip(sample.features, facts.moved(sample), strict=True):
+        for row, moved in zip(sample.features, facts.top_contributions(sample), strict=True):
             parts = [w * (x - m) for i, x in zip(*row, strict=True) for w, m in [mean[int(i)]]]
             largest = sorted(parts, key=lambda part: -abs(part))[:3]
             np.testing.assert_allclose([by for _, by in moved], largest, rtol=0.02)  # weights are those of the row

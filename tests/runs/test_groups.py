@@ -164,7 +164,7 @@ def test_rows_of_river_have_them(met):
         model.predict_proba_one(rows[1])
         model.predict_proba_many(rows)
         assert len(all_of(met)) == 2
-    assert river.Classifier("adagrad", bits=8)._rows.one({"a": 1.0})[0].groups is None
+    assert river.Classifier("adagrad", bits=8)._rows.encode_row({"a": 1.0})[0].groups is None
 
 
 # --- what rows go through ---------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Source:
     >>> import pyarrow as pa
     >>> from bayou import sources
     >>> source = sources.open(pa.table({"n": [1.5, 2.5], "y": [0, 1]}), recipe={"label": "y", "bits": 10})
-    >>> sum(len(batch) for batch in source), source.skipped, source.again
+    >>> sum(len(batch) for batch in source), source.skipped, source.is_rereadable
     (2, 0, True)
     """
 

@@ -181,7 +181,7 @@ def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
     """
     rules = rules_of(into)
     rules = np.where(rules == RULE_EVIDENCE, AVERAGE, rules)
-    small = ("stream", "intercept", "scale", "fade", "priors", "fresh", "held")
+    small = ("stream", "intercept", "scale", "fade", "priors", "pending_sums", "prior_precisions")
     base = into._replace(**{name: getattr(into, name).copy() for name in small})
     met = [changed_features(part, base) for part in parts]
     features = np.unique(np.concatenate(met))

@@ -48,7 +48,7 @@ def draw(
 def factor_of(lanes: NumberLaneState, block: int) -> np.ndarray:
     """Return a root of the covariance of one lane's head, in learned units."""
     head = lanes.head._replace(
-        **{name: getattr(lanes.head, name).copy() for name in ("covariance", "waiting", "falls", "counts")}
+        **{name: getattr(lanes.head, name).copy() for name in ("covariance", "pending", "pending_dv", "counts")}
     )
     apply_pending_updates(head, np.zeros(MAX_PENDING_UPDATES * LANES))
     size = int(head.counts[0]) + 1

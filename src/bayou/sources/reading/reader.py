@@ -29,7 +29,7 @@ class Reader:
 
     Attributes:
         what: name of the data in messages, such as its file.
-        again: whether the data can be read more than once.
+        is_rereadable: whether the data can be read more than once.
         waits: whether reading may block, as from a pipe.
         bytes_total: size of the data, if known.
         decided: how the labels were interpreted, as a sentence, and the number of classes.

@@ -30,7 +30,7 @@ class TableChunks:
     """The parts of a table, and columns of them that are kept for the caller.
 
     Attributes:
-        again: whether the parts can be iterated over more than once.
+        is_rereadable: whether the parts can be iterated over more than once.
         keep: names of the columns to keep.
     """
 
@@ -38,7 +38,7 @@ class TableChunks:
         self._parts = parts
         self.keep: list[str] = []
         streams = isinstance(parts, Sequence) and any(hasattr(part, "read_next_batch") for part in parts)
-        self.again = iter(parts) is not parts and not streams
+        self.is_rereadable = iter(parts) is not parts and not streams
         self._kept: deque[tuple[int, pa.Table]] = deque()
 
     @property

@@ -97,7 +97,7 @@ class ArrowReader(FittingReader):
         self._given = 0  # rows
         self._in_chunks = not hasattr(data, "__arrow_c_stream__")
         # A stream can be read only once.
-        self.again = data.again if self._in_chunks else not hasattr(data, "read_next_batch")
+        self.is_rereadable = data.is_rereadable if self._in_chunks else not hasattr(data, "read_next_batch")
 
     @cached_property
     def _length(self) -> int | None:
