@@ -5,11 +5,11 @@ import stat
 
 import numpy as np
 import pytest
-from tests.serve.test_live import learn_labels, learn_steadily
 
 from bayou.serve import service
 from bayou.serve.live_stats import HISTORY_FILE, SLICE_SECONDS, LiveStats, load_history, save_history
 from tests.serve.serving import FakeClock, running
+from tests.serve.test_live_stats import learn_labels, learn_steadily
 
 
 def restarted(live: LiveStats, time: FakeClock, down: float, examples: int = 10**9) -> LiveStats:
