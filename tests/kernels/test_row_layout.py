@@ -33,7 +33,7 @@ def examples_of(lengths, ones: bool, values_dtype) -> BatchArrays:
 
 @both
 @pytest.mark.parametrize("values_dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("is_all_ones", [True, False], ids=["is_all_ones", "values"])
+@pytest.mark.parametrize("ones", [True, False], ids=["ones", "values"])
 @pytest.mark.parametrize("first", [0, 1])
 def test_rows_of_any_length_anywhere(dtype, values_dtype, ones, first):
     """Each length stands in the middle, and last, where vectors would read beyond the arrays."""
