@@ -25,6 +25,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -358,7 +359,10 @@ def arena() -> Iterator[Path]:
     find = reproduce.find
 
     def cheap(name: str):
-        return dataclasses.replace(find(name), run=lambda options: reproduce.Findings((), (str(options.data),)))
+        findings = {"tables": (), "files": ()}
+        return SimpleNamespace(
+            **vars(find(name)), run=lambda options: SimpleNamespace(**findings, notes=[str(options.data)])
+        )
 
     here, place = os.getcwd(), Path(tempfile.mkdtemp())
     folder = place / "here"

@@ -1,39 +1,37 @@
 """Reproduction of the papers' tables and figures: `bayou reproduce`.
 
-A folder is a paper, and each of its tables and figures is a module whose `run` is the record, an `Experiment`. To add
-one, write the module and put its name into the CONTENTS of its paper, in the order in which they are listed.
-`marginal_gaussian.study.simulated` makes the record of an experiment on simulated streams; one of another kind is a
-function that fills a `Report`, as in figure3. `experiment` and `jobs` are what all papers share.
+A folder is a paper, and each of its tables and figures is a module whose `run` fills a `Report`. To add one, write the
+module and add its name to the CONTENTS of its paper, in the order in which they are listed. `experiment` and `jobs` are
+what all papers share; `marginal_gaussian.study` has the steps of experiments on simulated streams.
 """
 
 from __future__ import annotations
 
-import importlib
-
 from bayou.core.checks import suggest
 from bayou.core.errors import BadInput
 from bayou.reproduce import marginal_gaussian, olss, oslog, quadratic_l1
-from bayou.reproduce.experiment import Experiment, ExperimentOptions, Findings, TextTable
+from bayou.reproduce.experiment import Experiment, ExperimentOptions, TextTable
 
-__all__ = ["NAMES", "Experiment", "ExperimentOptions", "Findings", "TextTable", "experiments", "find"]
+__all__ = ["NAMES", "Experiment", "ExperimentOptions", "TextTable", "experiments", "find"]
 
-# Module of every table and figure, by its name in the command.
-_MODULES = {
-    f"{paper.PREFIX}{module}": f"{paper.__name__}.{module}"
+_EXPERIMENTS = {
+    f"{paper.PREFIX}{name}": Experiment(
+        f"{paper.PREFIX}{name}", f"{paper.__name__}.{name}", paper.PAPER, (quick, full), what, name in paper.TAKE_DATA
+    )
     for paper in (marginal_gaussian, quadratic_l1, olss, oslog)
-    for module in paper.CONTENTS
+    for name, (quick, full, what) in paper.CONTENTS.items()
 }
-NAMES = tuple(_MODULES)
+NAMES = tuple(_EXPERIMENTS)
 
 
 def experiments() -> list[Experiment]:
     """Return all tables and figures, in the order in which they are listed."""
-    return [find(name) for name in NAMES]
+    return list(_EXPERIMENTS.values())
 
 
 def find(name: str) -> Experiment:
     """Return the table or figure called `name`; raise BadInput, which lists the names, if there is none."""
-    if name not in _MODULES:
+    if name not in _EXPERIMENTS:
         near = suggest(name, NAMES)
         raise BadInput(f"there is no table or figure called {name!r}; there are: {', '.join(NAMES)}.{near}")
-    return importlib.import_module(_MODULES[name]).run
+    return _EXPERIMENTS[name]

@@ -1,8 +1,7 @@
 """Framework of experiments: the record, the options of a run, and the report that a run fills.
 
-The module of an experiment has a function that fills a `Report`; the decorator `experiment` turns it into the record:
+The module of an experiment has a function `run`, which fills a `Report`:
 
-    @experiment(__name__, minutes=(0.2, 1.0), what="online estimates against the batch solution")
     def run(report: Report) -> None:
         for seed in report.each(report.options.seeds(quick=2, full=10)):
             ...
@@ -70,36 +69,6 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class Findings:
-    """Results of an experiment, and the files it wrote."""
-
-    tables: tuple[TextTable, ...]
-    notes: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Record of a table or figure of a paper.
-
-    Attributes:
-        name: its name in the command and in the names of its files.
-        paper: the paper it is from.
-        what: a description of what is run.
-        minutes: approximate minutes of the quick and of the full run on two cores.
-        run: runs it.
-        takes_data: whether it can run on the user's files.
-    """
-
-    name: str
-    paper: str
-    what: str
-    minutes: tuple[float, float]
-    run: Callable[[ExperimentOptions], Findings]
-    takes_data: bool = False
-
-
 @dataclass
 class Report:
     """Results collected during a run of an experiment: tables, notes, CSV files and pictures.
@@ -151,26 +120,31 @@ class Report:
         self.files.append(file)
 
 
-def experiment(
-    module: str, *, minutes: tuple[float, float], what: str, takes_data: bool = False
-) -> Callable[[Callable[[Report], Any]], Experiment]:
-    """Decorate a function that fills a report, to make the record of an experiment.
+@dataclass(frozen=True)
+class Experiment:
+    """Record of a table or figure of a paper.
 
-    The record's name and paper are those of `module`, the `__name__` of the experiment's own module.
+    Attributes:
+        name: its name in the command and in the names of its files.
+        module: the module whose function `run` fills a `Report`.
+        paper: the paper it is from.
+        minutes: approximate minutes of the quick and of the full run on two cores.
+        what: a description of what is run.
+        takes_data: whether it can run on the user's files.
     """
-    package, _, last = module.rpartition(".")
-    paper = importlib.import_module(package)
-    name = f"{paper.PREFIX}{last}"
 
-    def record(fill: Callable[[Report], Any]) -> Experiment:
-        def run(options: ExperimentOptions) -> Findings:
-            report = Report(name, minutes, options)
-            fill(report)
-            return Findings(tuple(report.tables), tuple(report.notes), tuple(report.files))
+    name: str
+    module: str
+    paper: str
+    minutes: tuple[float, float]
+    what: str
+    takes_data: bool
 
-        return Experiment(name, paper.PAPER, what, minutes, run, takes_data)
-
-    return record
+    def run(self, options: ExperimentOptions) -> Report:
+        """Run the experiment and return its results."""
+        report = Report(self.name, self.minutes, options)
+        importlib.import_module(self.module).run(report)
+        return report
 
 
 def write_csv(

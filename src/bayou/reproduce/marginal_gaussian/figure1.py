@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.marginal_gaussian import methods
+from bayou.reproduce.experiment import Report
+from bayou.reproduce.marginal_gaussian import methods, picture, study
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel
-from bayou.reproduce.marginal_gaussian.study import random_panel, simulated
+from bayou.reproduce.marginal_gaussian.study import random_panel
 
 MINUTE, HOUR = 60.0, 3600.0
 MILLION = 1_000_000
@@ -52,8 +53,5 @@ def panels(who: tuple[Method, ...] = ALL, examples: tuple[int, int] = (MILLION, 
     ]  # fmt: skip
 
 
-run = simulated(
-    __name__, "Figure 1: regret on the streams of Table 1", panels, grid=(1, 2),
-    draws=(2, 5), minutes=(0.4, 4.0),
-    what="regret over time, 20 or 40 of 200 features active, weights of std 1: all methods",
-)  # fmt: skip
+def run(report: Report) -> None:
+    study.run(report, "Figure 1: regret on the streams of Table 1", panels(), picture.curves(1, 2), draws=(2, 5))

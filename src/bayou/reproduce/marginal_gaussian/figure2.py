@@ -14,7 +14,7 @@ import numpy as np
 
 from bayou import plots
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import ExperimentOptions, Report, experiment
+from bayou.reproduce.experiment import ExperimentOptions, Report
 from bayou.reproduce.marginal_gaussian import methods, picture, results, study
 from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, Trace, one_pass
 
@@ -51,10 +51,6 @@ def panels() -> list[Panel]:
     ]
 
 
-@experiment(
-    __name__, minutes=(0.3, 1.0), takes_data=True,
-    what="left: regret on a long tail of 8,388,606 features; right, with --data FILE: loss on a Criteo file",
-)  # fmt: skip
 def run(report: Report) -> None:
     traces: list[Trace] = []
     best: dict[str, results.Best] = {}

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from bayou.plots import BLUE, GREEN, GREY, INK, ORANGE, grid
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 
 COLUMNS = ("x", "logistic_pdf", "normal_pdf", "pdf_difference", "sigmoid", "normal_cdf", "cdf_difference")
 VARIANCE = 8.0 / math.pi
@@ -31,10 +31,6 @@ def columns() -> np.ndarray:
     ])  # fmt: skip
 
 
-@experiment(
-    __name__, minutes=(0.05, 0.05),
-    what="the logistic distribution beside the normal one of variance 8/pi; nothing is learned",
-)  # fmt: skip
 def run(report: Report) -> None:
     curves = columns()
     report.csv(COLUMNS, curves.T)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bayou.reproduce.experiment import Report
+from bayou.reproduce.marginal_gaussian import picture, study
 from bayou.reproduce.marginal_gaussian.streams import Panel
-from bayou.reproduce.marginal_gaussian.study import random_panel, simulated
+from bayou.reproduce.marginal_gaussian.study import random_panel
 
 
 def panels(weights: str = "normal") -> list[Panel]:
@@ -18,8 +20,5 @@ def panels(weights: str = "normal") -> list[Panel]:
     ]  # fmt: skip
 
 
-run = simulated(
-    __name__, "Figure 4: random binary features", panels, grid=(3, 3),
-    draws=(2, 3), minutes=(0.6, 4.0),
-    what="regret over time; 5, 20 or 40 of 200 features active, weights of std 1, 2 or 3",
-)  # fmt: skip
+def run(report: Report) -> None:
+    study.run(report, "Figure 4: random binary features", panels(), picture.curves(3, 3), draws=(2, 3))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bayou.reproduce.experiment import Report
+from bayou.reproduce.marginal_gaussian import picture, study
 from bayou.reproduce.marginal_gaussian.streams import Panel
-from bayou.reproduce.marginal_gaussian.study import random_panel, simulated
+from bayou.reproduce.marginal_gaussian.study import random_panel
 
 
 def panels() -> list[Panel]:
@@ -19,8 +21,5 @@ def panels() -> list[Panel]:
     ]  # fmt: skip
 
 
-run = simulated(
-    __name__, "Figure 5: values in [0, 1]; many active features", panels, grid=(1, 2),
-    draws=(2, 3), minutes=(0.2, 0.5),
-    what="regret over time; left: values uniform in [0, 1]; right: 200 of 2,000 features active",
-)  # fmt: skip
+def run(report: Report) -> None:
+    study.run(report, "Figure 5: values in [0, 1]; many active features", panels(), picture.curves(1, 2), draws=(2, 3))

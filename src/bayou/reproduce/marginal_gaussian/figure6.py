@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.marginal_gaussian import methods
+from bayou.reproduce.experiment import Report
+from bayou.reproduce.marginal_gaussian import methods, picture, study
 from bayou.reproduce.marginal_gaussian.streams import Panel
-from bayou.reproduce.marginal_gaussian.study import simulated
 
 
 def panels() -> list[Panel]:
@@ -25,8 +25,5 @@ def panels() -> list[Panel]:
     ]
 
 
-run = simulated(
-    __name__, "Figure 6: categorical features", panels, grid=(1, 2),
-    draws=(2, 3), minutes=(0.2, 0.7),
-    what="regret over time; five features from each of 10 categories of 200, picked evenly or by exp(-n/20)",
-)  # fmt: skip
+def run(report: Report) -> None:
+    study.run(report, "Figure 6: categorical features", panels(), picture.curves(1, 2), draws=(2, 3))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.reproduce.marginal_gaussian import methods
+from bayou.reproduce.experiment import Report
+from bayou.reproduce.marginal_gaussian import methods, picture, study
 from bayou.reproduce.marginal_gaussian.streams import Panel
-from bayou.reproduce.marginal_gaussian.study import simulated
 
 # Standard deviations of the true weights; each applies to an equal number of the 200 features.
 GROUPS = ((0.5, 2.0), (0.5, 1.0, 2.0, 4.0))
@@ -26,8 +26,5 @@ def panels() -> list[Panel]:
     ]
 
 
-run = simulated(
-    __name__, "Section 4: several priors", panels, grid=(1, 2),
-    draws=(2, 3), minutes=(0.2, 1.0),
-    what="section 4: several priors, each for a subset of 200 features",
-)  # fmt: skip
+def run(report: Report) -> None:
+    study.run(report, "Section 4: several priors", panels(), picture.curves(1, 2), draws=(2, 3))

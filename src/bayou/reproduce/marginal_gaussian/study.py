@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bayou.reproduce.experiment import Experiment, Report, experiment, in_words
+from bayou.reproduce.experiment import Report, in_words
 from bayou.reproduce.jobs import run_all
-from bayou.reproduce.marginal_gaussian import picture, results
+from bayou.reproduce.marginal_gaussian import results
 from bayou.reproduce.marginal_gaussian.methods import RIVALS, figure_methods
 from bayou.reproduce.marginal_gaussian.streams import Method, Panel, PanelDraw, Trace
 
@@ -35,22 +35,6 @@ def random_panel(
     settings = {"n_features": n_features, "active": active / n_features, "weight_std": float(std), **settings}
     methods = figure_methods(std) if methods is None else methods
     return Panel(name, title, generator, settings, n_features, methods, active, examples, paper or {})
-
-
-def simulated(
-    module: str,
-    title: str,
-    panels: Callable[[], Sequence[Panel]],
-    *,
-    grid: tuple[int, int],
-    draws: tuple[int, int],
-    minutes: tuple[float, float],
-    what: str,
-) -> Experiment:
-    """Make the record of an experiment whose panels are drawn in a grid of (rows, columns)."""
-    return experiment(module, minutes=minutes, what=what)(
-        lambda report: run(report, title, panels(), picture.curves(*grid), draws=draws)
-    )
 
 
 def run(

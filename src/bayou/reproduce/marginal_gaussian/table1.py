@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bayou import plots
 from bayou.plots import GREY, INK
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.marginal_gaussian import figure1, methods, picture, study
 from bayou.reproduce.marginal_gaussian.results import Score
 from bayou.reproduce.marginal_gaussian.streams import Panel
@@ -24,11 +24,6 @@ LONG_METHODS = (
 )  # fmt: skip
 
 
-@experiment(
-    __name__, minutes=(0.4, 4.0),
-    what="regret and time of all methods, 20 or 40 of 200 features active, weights of std 1; "
-    "--examples 10000000 is the table's longer half",
-)  # fmt: skip
 def run(report: Report) -> None:
     options = report.options
     long = (options.examples or 0) >= LONG

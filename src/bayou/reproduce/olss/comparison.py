@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from bayou.core.batch import Batch
 from bayou.learners import FTRL, SpikeSlab
 from bayou.plots import BLUE, GREY, ORANGE, SKY, grid
 from bayou.reproduce.experiment import Report
-from bayou.reproduce.olss.data import Problem
+from bayou.reproduce.olss.data import Problem, folder
 
 PRIORS = (
     *(0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 5e-3, 2e-3),
@@ -260,3 +260,17 @@ def legend(figure: Any, axes: Any) -> None:
     """Draw the legend of one panel below all of them."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+
+
+def report_later_periods(report: Report, title: str, problem: Callable[[Path], Problem]) -> None:
+    """Report a figure of three later periods of a set in time order, which `problem` reads from the data folder."""
+    found = run_all(report, [problem(folder(report.options.data))])
+    tests = list(found[0].test)
+    with report.picture(4.4 * len(tests), 4, pad=None) as figure:
+        axes = figure.subplots(1, len(tests), squeeze=False)[0]
+        for one, test in zip(axes, tests, strict=True):
+            panel(one, found, "AUC", test, f"{found[0].problem}, {test}")
+        legend(figure, axes[0])
+    write(report, found)
+    add_table(report, title, found, "AUC", tests=True)
+    add_seconds(report, found)

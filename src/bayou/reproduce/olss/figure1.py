@@ -9,17 +9,13 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
 from bayou.plots import grid
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.olss import data
 from bayou.reproduce.olss.comparison import timed
 
 PRIORS = (0.5, 0.1, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-20)
 
 
-@experiment(
-    __name__, minutes=(0.5, 2.0), takes_data=True,
-    what="features selected against rho0: Reuters, 20 Newsgroups, flights, TalkingData, Criteo, Frappe",
-)  # fmt: skip
 def run(report: Report) -> None:
     where = data.folder(report.options.data)
     problems = data.text_problems(where, report.options.quick)

@@ -1,6 +1,8 @@
 """Figure 2 of olss, on flights: AUC against the number of features, on three later periods."""
 
-from bayou.reproduce.olss import data
-from bayou.reproduce.olss.periods import later_periods
+from bayou.reproduce.experiment import Report
+from bayou.reproduce.olss import comparison, data
 
-run = later_periods(__name__, "Figure 2: flights", data.flights, minutes=(1.0, 12.0))
+
+def run(report: Report) -> None:
+    comparison.report_later_periods(report, "Figure 2: flights", data.flights)

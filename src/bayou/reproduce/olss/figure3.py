@@ -1,6 +1,8 @@
 """Figure 3 of olss, on TalkingData: AUC against the number of features, on three later periods."""
 
-from bayou.reproduce.olss import data
-from bayou.reproduce.olss.periods import later_periods
+from bayou.reproduce.experiment import Report
+from bayou.reproduce.olss import comparison, data
 
-run = later_periods(__name__, "Figure 3: TalkingData", data.talkingdata, minutes=(0.5, 5.0))
+
+def run(report: Report) -> None:
+    comparison.report_later_periods(report, "Figure 3: TalkingData", data.talkingdata)

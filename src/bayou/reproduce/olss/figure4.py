@@ -9,7 +9,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.olss import comparison, data
 from bayou.reproduce.olss.comparison import OURS, RIVAL, Model
 
@@ -17,10 +17,6 @@ FEW = 50  # up to this number of features, spike and slab should be ahead
 RATE = 0.1
 
 
-@experiment(
-    __name__, minutes=(1.5, 25.0), takes_data=True,
-    what="AUC and F1 against number of features on text; rare clicks; inclusion probability against mean",
-)  # fmt: skip
 def run(report: Report) -> None:
     where = data.folder(report.options.data)
     text = comparison.run_all(report, data.text_problems(where, report.options.quick))

@@ -6,15 +6,11 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.learners import SpikeSlab
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.olss import data
 from bayou.reproduce.olss.comparison import COLOURS, OURS
 
 
-@experiment(
-    __name__, minutes=(0.2, 0.5), takes_data=True,
-    what="posterior variances of selected weights by group of features: flights and TalkingData",
-)  # fmt: skip
 def run(report: Report) -> None:
     where, quick = data.folder(report.options.data), report.options.quick
     problems = [data.talkingdata(where)] if quick else [data.flights(where), data.talkingdata(where)]

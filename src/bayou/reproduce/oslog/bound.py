@@ -16,7 +16,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.learners import Shrinkage
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.oslog import datasets
 
 COLUMNS = ("what", "examples", "features", "penalty", "loss", "hindsight_loss", "regret", "theorem_2", "corollary_1")
@@ -62,10 +62,6 @@ def measure(what: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: floa
     return Measured(what, len(y), n, penalty, loss, best.loss, *bounds)
 
 
-@experiment(
-    __name__, minutes=(0.3, 3.0),
-    what="the paper's bound on the loss beside the loss, on eleven regression sets, and a case in which it is false",
-)  # fmt: skip
 def run(report: Report) -> None:
     options = report.options
     report.say_minutes()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.plots import BLUE, GREEN, ORANGE, grid
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 
 COLUMNS = ("point", "w", "l1", "square", "square_with_floor")
 # One weight goes from -1 to 1 in 200 steps: the kink is at the hundredth, as in the paper's picture.
@@ -26,10 +26,6 @@ def columns() -> np.ndarray:
     return np.array([np.arange(STEPS + 1), w, np.abs(w), square, w**2 / np.maximum(before, FLOOR)])
 
 
-@experiment(
-    __name__, minutes=(0.05, 0.05),
-    what="the weighted square beside |w|, whose place it takes; nothing is learned",
-)  # fmt: skip
 def run(report: Report) -> None:
     curves = columns()
     report.csv(COLUMNS, curves.T)

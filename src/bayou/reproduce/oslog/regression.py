@@ -17,7 +17,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.evaluate.hindsight import least_squares
 from bayou.plots import BLUE, GOLD, GREEN, ORANGE, PINK, PURPLE, grid
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.oslog import baselines
 from bayou.reproduce.oslog import datasets as sets
 from bayou.reproduce.oslog.baselines import BaselineRun, chosen, mean_loss
@@ -34,10 +34,6 @@ COLOURS = {
 COVERED = (0.85, 0.95)
 
 
-@experiment(
-    __name__, minutes=(1.0, 12.0),
-    what="progressive squared loss, regret and coverage on eleven regression sets, against ridge, SGD and river",
-)  # fmt: skip
 def run(report: Report) -> None:
     options = report.options
     methods, missing = baselines.methods()

@@ -7,7 +7,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.learners.lasso import Lasso
 from bayou.plots import COLOURS, grid
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data
 from bayou.reproduce.quadratic_l1.solutions import EXACT, MOST_PASSES, weights_of
 
@@ -45,10 +45,6 @@ def write(report: Report, sizes: np.ndarray, online: np.ndarray, batch: np.ndarr
     report.csv(("examples", "weight", "online", "batch"), lines)
 
 
-@experiment(
-    __name__, minutes=(0.3, 0.3),
-    what="online estimates of 11 weights beside the batch ones, gamma = 100, up to 100,000 examples",
-)  # fmt: skip
 def run(report: Report) -> None:
     sizes, online, batch = traces(report)
     write(report, sizes, online, batch)

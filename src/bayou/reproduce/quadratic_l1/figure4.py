@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.plots import COLOURS
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data, figure3
 
 # Large and small weights, positive and negative.
 WEIGHTS = (0, 3, 5, 6)
 
 
-@experiment(
-    __name__, minutes=(0.3, 0.3),
-    what="four of figure 3's weights, with the distance between online and batch",
-)  # fmt: skip
 def run(report: Report) -> None:
     sizes, online, batch = figure3.traces(report)
     figure3.write(report, sizes, online, batch)

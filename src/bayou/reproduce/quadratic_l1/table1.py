@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data, picture
 from bayou.reproduce.quadratic_l1.solutions import Problem
 
@@ -16,10 +16,6 @@ PENALTY = 10.0
 PAPER_GAPS = (0.066, 0.025, 0.016)
 
 
-@experiment(
-    __name__, minutes=(0.2, 1.0),
-    what="online L1 estimates against the batch solution, 11 weights, gamma = 10, up to 100,000 examples",
-)  # fmt: skip
 def run(report: Report) -> None:
     seeds = report.options.seeds(quick=2, full=10)
     report.say(f"{len(seeds)} draws of {SIZES[-1]:,} examples")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data, picture
 from bayou.reproduce.quadratic_l1.solutions import Problem, after, shown
 
@@ -22,10 +22,6 @@ VARIANCES = (0.2, 1.0)
 PRINTED = {"probit": (0.074, 0.878, 0.050, 0.0), "logistic": (0.0872, 0.172, 0.003, 0.0)}
 
 
-@experiment(
-    __name__, minutes=(0.2, 0.5),
-    what="online and one to three passes against the batch solution, probit and logistic, 11 weights",
-)  # fmt: skip
 def run(report: Report) -> None:
     seeds = report.options.seeds(quick=3, full=20)
     report.say(f"{len(seeds)} draws of {ROWS:,} examples, two links, two variances of the features")

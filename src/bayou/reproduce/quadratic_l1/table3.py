@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data, picture
 from bayou.reproduce.quadratic_l1.solutions import EXACT, Problem, after, shown
 
@@ -25,10 +25,6 @@ PRINTED = {
 }
 
 
-@experiment(
-    __name__, minutes=(0.2, 0.4), takes_data=True,
-    what="Reuters 'earn', gamma = 100: online, all memory, reduced memory with k = 300, against batch",
-)  # fmt: skip
 def run(report: Report) -> None:
     X, y, names = data.reuters(report.options)
     report.say(f"{len(y):,} documents, {X.shape[1]:,} stems, gamma = {PENALTY:.0f}")

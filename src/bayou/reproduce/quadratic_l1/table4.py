@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data, picture, table3
 from bayou.reproduce.quadratic_l1.solutions import EXACT, Problem, after, shown
 
@@ -15,10 +15,6 @@ PAPER_NONZEROS, PAPER_ONLINE = 150, 28.290
 PRINTED = {3120: 1.4e-3, 2000: 0.047, 1000: 0.044, 600: 0.048, 300: 1.269}
 
 
-@experiment(
-    __name__, minutes=(0.3, 1.0), takes_data=True,
-    what="Reuters 'earn', gamma = 10: reduced memory with k from 300 to 3120, against batch",
-)  # fmt: skip
 def run(report: Report) -> None:
     X, y, names = data.reuters(report.options)
     report.say(f"{len(y):,} documents, {X.shape[1]:,} stems, gamma = {PENALTY:.0f}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.reproduce.experiment import ExperimentOptions, Report, experiment
+from bayou.reproduce.experiment import ExperimentOptions, Report
 from bayou.reproduce.quadratic_l1 import picture, solutions
 from bayou.reproduce.quadratic_l1.data import documents
 from bayou.reproduce.quadratic_l1.solutions import Problem, after, shown, weights_of
@@ -56,10 +56,6 @@ def texts(options: ExperimentOptions, name: str) -> TextDataset:
     return TextDataset(X, y[train], small, test_X, y[~train], weigh.get_feature_names_out().tolist())
 
 
-@experiment(
-    __name__, minutes=(0.8, 3.0), takes_data=True,
-    what="IMDB and Enron (for RCV1): a tenth of the documents by all algorithms, all of them by reduced memory",
-)  # fmt: skip
 def run(report: Report) -> None:
     columns = ("what", *PRINTED)
     rows = [("paper: RCV1, 23,149 documents, gamma = 10", *(shown(gap) for gap in PRINTED.values()))]

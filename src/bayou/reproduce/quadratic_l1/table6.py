@@ -15,7 +15,7 @@ from scipy.special import expit
 from sklearn.model_selection import StratifiedKFold
 
 from bayou.estimators import LassoClassifier, PathPoint
-from bayou.reproduce.experiment import Report, experiment
+from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import picture, table5
 
 # The paper's grid, refined: a path costs little more.
@@ -25,10 +25,6 @@ LARGE_PENALTIES = (100.0, 60.0, 40.0, 25.0, 16.0, 10.0, 6.0, 4.0, 2.5, 1.6, 1.0)
 PRINTED = {"optimized": (70.34, 83.96), "naive": (73.67, 87.11)}
 
 
-@experiment(
-    __name__, minutes=(1.5, 8.0), takes_data=True,
-    what="IMDB and Enron (for RCV1): cross-validated on a tenth of the documents against plain training on all",
-)  # fmt: skip
 def run(report: Report) -> None:
     rows = [(f"paper: RCV1, {name}", "", "", f"{r:.2f}", f"{p:.2f}", "", "") for name, (r, p) in PRINTED.items()]
     lines: list[tuple[Any, ...]] = []
