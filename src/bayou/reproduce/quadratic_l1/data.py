@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from bayou.core.errors import BadInput
-from bayou.reproduce.experiment import ExperimentOptions, data_folder
+from bayou.reproduce.experiment import ExperimentOptions, Report, data_folder
+from bayou.reproduce.quadratic_l1.solutions import Problem
 
 # Table 1's true weights: the intercept, then ten features of which three are redundant.
 TRUTH = np.array([0.259, 0.761, -0.360, 0.876, 0.913, -0.302, -0.820, 0.0, 0.0, 0.0, -0.319])
@@ -61,13 +62,15 @@ def stems_of() -> Callable[[str], list[str]]:
     return stems
 
 
-def reuters(options: ExperimentOptions, topic: str = "earn") -> tuple[Any, np.ndarray, list[str]]:
-    """Return counts of stems in the ModApte training documents, whether each is of the topic, and the stems."""
+def reuters(report: Report, penalty: float) -> tuple[Problem, list[str]]:
+    """Return the problem of counts of stems in the ModApte training documents, labeled 'earn' or not, and the stems."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    train = [one for one in documents(options, "reuters21578_modapte.jsonl.gz") if one["split"] == "train"]
-    if options.quick:
+    train = [one for one in documents(report.options, "reuters21578_modapte.jsonl.gz") if one["split"] == "train"]
+    if report.options.quick:
         train = train[:3000]
     counter = CountVectorizer(analyzer=stems_of(), dtype=np.float64)
     X = counter.fit_transform([one["text"] for one in train])
-    return X, np.array([float(topic in one["label"]) for one in train]), counter.get_feature_names_out().tolist()
+    report.say(f"{len(train):,} documents, {X.shape[1]:,} stems, gamma = {penalty:.0f}")
+    y = np.array([float("earn" in one["label"]) for one in train])
+    return Problem(X, y, penalty), counter.get_feature_names_out().tolist()

@@ -71,6 +71,17 @@ class Problem:
         return float(np.abs(weights - self.exact).sum())
 
 
+def largest(weights: np.ndarray, names: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the position and name of each weight that is not 0, the largest first; names are those of the features."""
+    order = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
+    return [(j, "intercept" if j == 0 else names[j - 1]) for j in order.tolist()]
+
+
+def by_pass(method: str, gaps: Sequence[float]) -> list[tuple[str, int, float]]:
+    """Return the rows of a CSV file with the gap after each pass."""
+    return [(method, z, gap) for z, gap in enumerate(gaps, 1)]
+
+
 def after(gaps: Sequence[float], z: int) -> float:
     """Return the gap after z passes, or the last one if there were fewer."""
     return gaps[min(z, len(gaps)) - 1]

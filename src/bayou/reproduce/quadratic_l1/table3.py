@@ -10,7 +10,7 @@ import numpy as np
 
 from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data, picture
-from bayou.reproduce.quadratic_l1.solutions import EXACT, Problem, after, shown
+from bayou.reproduce.quadratic_l1.solutions import EXACT, Problem, after, by_pass, largest, shown
 
 PENALTY = 100.0
 ROOM = 300
@@ -26,9 +26,7 @@ PRINTED = {
 
 
 def run(report: Report) -> None:
-    X, y, names = data.reuters(report.options)
-    report.say(f"{len(y):,} documents, {X.shape[1]:,} stems, gamma = {PENALTY:.0f}")
-    problem = Problem(X, y, PENALTY)
+    problem, names = data.reuters(report, PENALTY)
     full, reduced = problem.gaps("multipass"), problem.gaps("reduced", max_active=ROOM)
     ours = {"online": problem.online_gap}
     ours |= {f"MP z = {z}": after(full, z) for z in (3, 5)} | {f"RMMP z = {z}": after(reduced, z) for z in (3, 5, 7)}
@@ -44,8 +42,7 @@ def run(report: Report) -> None:
     )
     report.table("counts", columns, counts)
     report_largest(report, problem, names)
-    lines = [("online", 1, problem.online_gap)]
-    lines += [(name, z + 1, gap) for name, gaps in (("MP", full), ("RMMP", reduced)) for z, gap in enumerate(gaps)]
+    lines = [*by_pass("online", [problem.online_gap]), *by_pass("MP", full), *by_pass("RMMP", reduced)]
     report.csv(("method", "pass", "l1_gap"), lines)
     title = "Reuters 'earn', gamma = 100"
     panels = {title: {"MP": picture.by_pass(full), f"RMMP, k = {ROOM}": picture.by_pass(reduced)}}
@@ -60,10 +57,6 @@ def passes_to(gaps: list[float], near: float) -> int:
 
 def report_largest(report: Report, problem: Problem, names: list[str]) -> None:
     """Add a table of the largest and smallest weights that are not 0."""
-    order = np.argsort(-np.abs(problem.exact), kind="stable")
-    support = order[: np.count_nonzero(problem.exact)]
-    rows = (
-        ("intercept" if j == 0 else names[j - 1], f"{problem.exact[j]:.4g}", f"{problem.online[j]:.4g}")
-        for j in (*support[:5], *support[-5:])
-    )
+    support = largest(problem.exact, names)
+    rows = ((name, f"{problem.exact[j]:.4g}", f"{problem.online[j]:.4g}") for j, name in (*support[:5], *support[-5:]))
     report.table("the five largest and five smallest weights", ("what", "batch", "online"), rows)

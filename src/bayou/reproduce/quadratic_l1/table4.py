@@ -6,7 +6,7 @@ import numpy as np
 
 from bayou.reproduce.experiment import Report
 from bayou.reproduce.quadratic_l1 import data, picture, table3
-from bayou.reproduce.quadratic_l1.solutions import EXACT, Problem, after, shown
+from bayou.reproduce.quadratic_l1.solutions import EXACT, after, by_pass, shown
 
 PENALTY = 10.0
 PASSES = 8
@@ -16,21 +16,20 @@ PRINTED = {3120: 1.4e-3, 2000: 0.047, 1000: 0.044, 600: 0.048, 300: 1.269}
 
 
 def run(report: Report) -> None:
-    X, y, names = data.reuters(report.options)
-    report.say(f"{len(y):,} documents, {X.shape[1]:,} stems, gamma = {PENALTY:.0f}")
-    problem = Problem(X, y, PENALTY)
-    rows, lines, curves = [("online", shown(PAPER_ONLINE), shown(problem.online_gap), "")], [], {}
+    problem, names = data.reuters(report, PENALTY)
+    rows, curves = [("online", shown(PAPER_ONLINE), shown(problem.online_gap), "")], {}
+    lines = by_pass("online", [problem.online_gap])
     for room in report.each(list(PRINTED)):
         gaps = problem.gaps("reduced", max_active=room)
         rows.append((f"RMMP, k = {room}", shown(PRINTED[room]), shown(after(gaps, PASSES)), f"{len(gaps)}"))
-        lines += [(f"RMMP {room}", z + 1, one) for z, one in enumerate(gaps)]
+        lines += by_pass(f"RMMP {room}", gaps)
         curves[f"k = {room}"] = picture.by_pass(gaps)
     columns = ("what", f"paper, z = {PASSES}", f"ours, z = {PASSES}", f"passes to {EXACT:g}")
     report.table("l1-table4: L1 distance from the batch solution", columns, rows)
     table3.report_largest(report, problem, names)
     counts = f"{PAPER_NONZEROS} weights are not 0 in the paper, {np.count_nonzero(problem.exact)} here."
     report.notes.append(counts)
-    report.csv(("method", "pass", "l1_gap"), [("online", 1, problem.online_gap), *lines])
+    report.csv(("method", "pass", "l1_gap"), lines)
     title = "Reuters 'earn', gamma = 10"
     marks = {title: [(PASSES, one) for one in PRINTED.values()]}
     picture.draw(report, {title: curves}, ("passes", "L1 distance"), marks=marks)

@@ -14,7 +14,7 @@ from bayou.core.batch import Batch
 from bayou.reproduce.experiment import ExperimentOptions, Report
 from bayou.reproduce.quadratic_l1 import picture, solutions
 from bayou.reproduce.quadratic_l1.data import documents
-from bayou.reproduce.quadratic_l1.solutions import Problem, after, shown, weights_of
+from bayou.reproduce.quadratic_l1.solutions import Problem, after, by_pass, largest, shown, weights_of
 
 SETS = {"IMDB": "imdb_reviews.jsonl.gz", "Enron": "enron_spam.jsonl.gz"}
 PART = 10  # one document in ten is in the small training set
@@ -68,7 +68,7 @@ def run(report: Report) -> None:
         gaps = problem.gaps("reduced", max_active=ROOM)
         ours = (problem.online_gap, *(after(gaps, z) for z in (2, 5, 10)))
         rows.append((f"{name}, {len(y):,} documents", *map(shown, ours)))
-        lines += [(name, "online", 1, problem.online_gap), *((name, "RMMP", z + 1, gap) for z, gap in enumerate(gaps))]
+        lines += [(name, *line) for line in (*by_pass("online", [problem.online_gap]), *by_pass("RMMP", gaps))]
         panels[name] = {f"RMMP, k = {ROOM}": picture.by_pass(gaps)}
         batch = Batch.from_csr(data.X, data.y)
         whole = solutions.solved(batch, X.shape[1], LARGE_PENALTY, algorithm="reduced", max_active=LARGE_ROOM)
@@ -78,12 +78,10 @@ def run(report: Report) -> None:
             f"{whole.kkt_violation / LARGE_PENALTY:.1e} of the penalty."
         )
         weights = weights_of(whole)
-        order = np.argsort(-np.abs(weights), kind="stable")[:10]
-        largest = [
-            ("intercept" if j == 0 else data.names[j - 1], f"{problem.exact[j]:.3f}", f"{weights[j]:.3f}")
-            for j in order
+        first = [
+            (word, f"{problem.exact[j]:.3f}", f"{weights[j]:.3f}") for j, word in largest(weights, data.names)[:10]
         ]
-        words.append((f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), largest))
+        words.append((f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), first))
     title = f"l1-table5: L1 distance from the batch solution, gamma = {PENALTY:g}, RMMP with k = {ROOM}"
     report.table(title, columns, rows)
     for table in words:
