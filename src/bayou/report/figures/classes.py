@@ -8,7 +8,7 @@ import numpy as np
 
 from bayou.report import sentences
 from bayou.report.facts import CLASSES, RunFacts
-from bayou.report.figures.elements import Figure, View, diagonal, escaped, intervals, numbers
+from bayou.report.figures.elements import Figure, View, axis, diagonal, dots, escaped, intervals, layout, numbers
 from bayou.report.figures.predictions import HALF, wilson
 
 # Number of classes in the confusion matrix, the commonest; cells are labeled up to WRITTEN classes.
@@ -82,20 +82,12 @@ def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -
     if n <= WRITTEN:
         fields["text"] = [[sentences.percent(float(share)) if share > 0 else "" for share in row] for row in shares]
         fields["texttemplate"] = "%{text}"
-    places = {"tickvals": list(range(n)), "zeroline": False, "showgrid": False, "fixedrange": True, "ticks": ""}
-    layout = {
-        "xaxis": places
-        | {
-            "ticktext": [escaped(sentences.shortened(name, 14)) for name in names],
-            "title": {"text": "predicted"},
-            "range": [-0.5, n - 0.5],
-            "tickangle": 0 if n <= 5 else -45,
-        },
-        "yaxis": places | {"ticktext": shown, "title": {"text": "actual"}, "range": [n - 0.5, -0.5]},
-        "showlegend": False,
-        "hovermode": "closest",
-    }
-    return View(view, [fields], layout)
+    ticks: dict[str, Any] = {"tickvals": list(range(n)), "ticks": "", "fixedrange": True}
+    ticks |= {"zeroline": False, "showgrid": False}
+    short = [escaped(sentences.shortened(name, 14)) for name in names]
+    x = axis("predicted", **ticks, ticktext=short, range=[-0.5, n - 0.5], tickangle=0 if n <= 5 else -45)
+    y = axis("actual", **ticks, ticktext=shown, range=[n - 0.5, -0.5])
+    return View(view, [fields], layout(x, y, showlegend=False))
 
 
 def class_reliability(facts: RunFacts) -> Figure | None:
@@ -109,21 +101,21 @@ def class_reliability(facts: RunFacts) -> Figure | None:
     data: list[dict[str, Any]] = []
     # page.js wraps the grid to the width of the page: a phone has room for two columns.
     grid = {"rows": lines, "columns": min(COLUMNS, n), "pattern": "independent", "xgap": 0.2, "ygap": 0.3}
-    layout: dict[str, Any] = {"showlegend": False, "hovermode": "closest", "grid": grid, "annotations": []}
+    arranged: dict[str, Any] = {"showlegend": False, "hovermode": "closest", "grid": grid, "annotations": []}
     for k, curve in enumerate(curves):
         own = "" if k == 0 else str(k + 1)
         traces, top = _curve(facts, curve, names[k])
         data += [trace | {"xaxis": f"x{own}", "yaxis": f"y{own}"} for trace in traces]
-        axis = {"range": numbers([-0.03 * top, top]), "tickformat": ".0%" if top > 0.1 else ".1%", "nticks": 4}
-        layout[f"xaxis{own}"] = layout[f"yaxis{own}"] = axis | {"fixedrange": True}
+        scale = {"range": numbers([-0.03 * top, top]), "tickformat": ".0%" if top > 0.1 else ".1%", "nticks": 4}
+        arranged[f"xaxis{own}"] = arranged[f"yaxis{own}"] = scale | {"fixedrange": True}
         title = {"text": escaped(sentences.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
         place = {"xref": f"x{own} domain", "yref": f"y{own} domain", "xanchor": "left", "yanchor": "bottom"}
-        layout["annotations"].append(title | place | {"x": 0.0, "y": 1.0})
+        arranged["annotations"].append(title | place | {"x": 0.0, "y": 1.0})
     how = (
         "For each of the commonest classes: across, its predicted probabilities in groups of equal size; up, how often "
         "it was that class. On the dashed line a probability means what it says. Each has its own scale."
     )
-    asked, views = "Do the probabilities of each class hold?", [View("", data, layout)]
+    asked, views = "Do the probabilities of each class hold?", [View("", data, arranged)]
     return Figure("class-reliability", asked, how, views, height=80 + 200 * lines, wide=True)
 
 
@@ -137,22 +129,11 @@ def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[li
         [escaped(sentences.shortened(name, 40)), sentences.percent(a), sentences.percent(b), f"{c:,.0f}"]
         for a, b, c in zip(p, rate, n, strict=True)
     ]
-    return (
-        [
-            diagonal(0.0, min(top, 1.0), width=1.0),
-            {
-                "type": "scatter",
-                "x": numbers(p),
-                "y": numbers(rate),
-                "mode": "lines+markers",
-                "cliponaxis": False,
-                "line": {"color": "@blue/55", "width": 1.2},
-                "marker": {"color": "@blue", "size": 5},
-                "error_y": intervals(rate, low, high, thickness=1.2),
-                "customdata": custom,
-                "hovertemplate": "<b>%{customdata[0]}</b><br>predicted %{customdata[1]}, observed %{customdata[2]}"
-                "<br>%{customdata[3]} rows<extra></extra>",
-            },
-        ],
-        top,
+    hover = (
+        "<b>%{customdata[0]}</b><br>predicted %{customdata[1]}, observed %{customdata[2]}"
+        "<br>%{customdata[3]} rows<extra></extra>"
     )
+    more: dict[str, Any] = {"mode": "lines+markers", "cliponaxis": False, "line": {"color": "@blue/55", "width": 1.2}}
+    bars = intervals(rate, low, high, thickness=1.2)
+    curve_trace = dots(p, rate, {"color": "@blue", "size": 5}, custom, hover, error_y=bars, **more)
+    return [diagonal(0.0, min(top, 1.0), width=1.0), curve_trace], top

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,34 @@ class Figure:
 
     def plain(self) -> dict[str, Any]:
         """Return the dictionary that page.js reads."""
-        return {
-            "key": self.key,
-            "views": [
-                {"name": v.name, "data": v.data, "layout": {**v.layout, "height": self.height}} for v in self.views
-            ],
-        }
+        views = [{"name": v.name, "data": v.data, "layout": {**v.layout, "height": self.height}} for v in self.views]
+        return {"key": self.key, "views": views}
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    return {"title": {"text": title}} | more
+
+
+def layout(x: dict[str, Any], y: dict[str, Any], hover: str = "closest", **more: Any) -> dict[str, Any]:
+    return {"xaxis": x, "yaxis": y, "hovermode": hover} | more
+
+
+def histogram_layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    return {"barmode": "overlay", "bargap": 0.0, "xaxis": x, "yaxis": y}
+
+
+def dots(
+    x: np.ndarray, y: np.ndarray, marker: dict[str, Any], custom: list[Any], hover: str, **more: Any
+) -> dict[str, Any]:
+    """Return a trace of dots whose hover texts are the template `hover`, filled with the values of `custom`."""
+    trace = {"type": "scatter", "mode": "markers", "x": numbers(x), "y": numbers(y), "marker": marker}
+    return trace | {"customdata": custom, "hovertemplate": hover} | more
+
+
+def area(x: np.ndarray, y: np.ndarray, name: str, colour: str, percent: int, hover: str, **edge: Any) -> dict[str, Any]:
+    """Return an area that is stacked on those before it; its color is `percent` opaque."""
+    trace = {"type": "scatter", "mode": "lines", "stackgroup": "one", "x": numbers(x), "y": numbers(y), "name": name}
+    return trace | {"line": {"color": colour, **edge}, "fillcolor": f"{colour}/{percent}", "hovertemplate": hover}
 
 
 def line(
@@ -81,27 +104,15 @@ def diagonal(bottom: float, top: float, width: float = 1.5) -> dict[str, Any]:
 
 def intervals(rate: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float = 1.6) -> dict[str, Any]:
     """Return error bars from low to high."""
-    return {
-        "type": "data",
-        "array": numbers(high - rate),
-        "arrayminus": numbers(rate - low),
-        "color": "@blue/55",
-        "thickness": thickness,
-        "width": 0,
-    }
+    ends = {"type": "data", "array": numbers(high - rate), "arrayminus": numbers(rate - low)}
+    return ends | {"color": "@blue/55", "thickness": thickness, "width": 0}
 
 
 def examples_axis(first: float, last: float) -> dict[str, Any]:
     """Return a logarithmic axis of examples seen, with some width even for a run of one example."""
     room = 0.02 * math.log10(max(last / first, 2.0))
-    return {
-        "type": "log",
-        "title": {"text": "examples seen"},
-        "range": numbers([math.log10(first) - room, math.log10(last) + room]),
-        "dtick": 1,
-        "hoverformat": ",d",
-        "tickformat": "~s",
-    }
+    ends = numbers([math.log10(first) - room, math.log10(last) + room])
+    return axis("examples seen", type="log", range=ends, dtick=1, hoverformat=",d", tickformat="~s")
 
 
 def odds_ticks(low: float, high: float) -> dict[str, Any]:
@@ -131,15 +142,12 @@ def usual(values: np.ndarray) -> tuple[float, float]:
 
 
 def bars(
-    edges: np.ndarray, values: np.ndarray, mass: np.ndarray, name: str, colour: str, shown: Any = None
+    edges: np.ndarray, values: np.ndarray, mass: np.ndarray, name: str, colour: str, log_odds: bool = False
 ) -> dict[str, Any]:
-    """Return a histogram of values, as fractions of their mass."""
+    """Return a histogram of values, as fractions of their mass; hover texts show log-odds as probabilities."""
     heights = np.histogram(np.clip(values, edges[0], edges[-1]), edges, weights=mass)[0] / mass.sum()
     middle = (edges[1:] + edges[:-1]) / 2
-    spans = [
-        (sentences.percent(a), sentences.percent(b)) if shown is expit else (f"{a:.3g}", f"{b:.3g}")
-        for a, b in zip(*((end if shown is None else shown(end)) for end in (edges[:-1], edges[1:])), strict=True)
-    ]
+    ends = [sentences.percent(p) for p in expit(edges)] if log_odds else [f"{edge:.3g}" for edge in edges]
     return {
         "type": "bar",
         "x": numbers(middle),
@@ -147,7 +155,7 @@ def bars(
         "width": numbers(np.diff(edges)),
         "name": name,
         "marker": {"color": f"{colour}/55", "line": {"width": 0}},
-        "customdata": [f"{a} to {b}" for a, b in spans],
+        "customdata": [f"{low} to {high}" for low, high in pairwise(ends)],
         "hovertemplate": "%{customdata}: %{y:.1%}",
     }
 

@@ -12,7 +12,7 @@ from bayou.outputs.group_priors import GroupPrior, group_priors
 from bayou.outputs.pair_features import PairStrengths, has_pairs, pair_strengths
 from bayou.report import sentences
 from bayou.report.facts import DRAWN, UNNAMED, RunFacts
-from bayou.report.figures.elements import DOTS, Figure, View, escaped, numbers
+from bayou.report.figures.elements import DOTS, Figure, View, axis, dots, escaped, layout, numbers
 
 # Number of a column's values named in its hover text.
 NAMED_VALUES = 5
@@ -69,7 +69,9 @@ def _priors_view(priors: list[GroupPrior]) -> View:
     return _bars_view("prior scale", names, sizes, "weights of about (sd of the learned prior)", custom, hover)
 
 
-def _bars_view(view: str, names: list[str], sizes: list[float], axis: str, custom: list[list[str]], hover: str) -> View:
+def _bars_view(
+    view: str, names: list[str], sizes: list[float], title: str, custom: list[list[str]], hover: str
+) -> View:
     """Return a view with one bar per column. Hover texts begin with the two entries of `custom`, then `hover`."""
     bars = {
         "type": "bar",
@@ -80,7 +82,7 @@ def _bars_view(view: str, names: list[str], sizes: list[float], axis: str, custo
         "customdata": custom,
         "hovertemplate": f"<b>%{{customdata[0]}}</b>, %{{customdata[1]}}<br>{hover}<extra></extra>",
     }
-    return View(view, [bars], _named_rows(names) | {"xaxis": {"title": {"text": axis}, "rangemode": "tozero"}})
+    return View(view, [bars], _named_rows(names, axis(title, rangemode="tozero")))
 
 
 def features(facts: RunFacts) -> Figure | None:
@@ -129,19 +131,13 @@ def _dots_view(
     view: str, names: list[str], mean: np.ndarray, sd: np.ndarray | None, custom: list[list[str]], hover: str
 ) -> View:
     """Return a view with a dot and a 95% interval for each weight."""
-    dots = {
-        "type": "scatter",
-        "x": numbers(mean),
-        "y": list(range(len(names))),
-        "mode": "markers",
-        "marker": {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8},
-        "customdata": custom,
-        "hovertemplate": f"<b>%{{customdata[0]}}</b><br>{hover}<extra></extra>",
-    }
+    marker = {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8}
+    hover = f"<b>%{{customdata[0]}}</b><br>{hover}<extra></extra>"
+    trace = dots(mean, mean, marker, custom, hover) | {"y": list(range(len(names)))}
     if sd is not None:
         ends = {"type": "data", "array": numbers(z_score(0.95) * sd)}
-        dots["error_x"] = ends | {"color": "@ink/45", "thickness": 1.6, "width": 0}
-    return View(view, [dots], _named_rows(names) | {"xaxis": {"title": {"text": "weight"}, "zeroline": True}})
+        trace["error_x"] = ends | {"color": "@ink/45", "thickness": 1.6, "width": 0}
+    return View(view, [trace], _named_rows(names, axis("weight", zeroline=True)))
 
 
 def _features_of_classes(facts: RunFacts) -> Figure | None:
@@ -184,19 +180,11 @@ def _height(views: list[View]) -> int:
     return 110 + 22 * max(len(view.data[0]["y"]) for view in views)
 
 
-def _named_rows(names: list[str]) -> dict[str, Any]:
-    return {
-        "yaxis": {
-            "tickvals": list(range(len(names))),
-            "ticktext": [escaped(sentences.shortened(name, 42)) for name in names],
-            "range": [len(names) - 0.4, -0.6],
-            "automargin": True,
-            "fixedrange": True,
-            "zeroline": False,
-        },
-        "hovermode": "closest",
-        "showlegend": False,
-    }
+def _named_rows(names: list[str], x: dict[str, Any]) -> dict[str, Any]:
+    """Return the layout of a view with a row for each name."""
+    ticks = {"tickvals": list(range(len(names))), "ticktext": [escaped(sentences.shortened(n, 42)) for n in names]}
+    y = {"range": [len(names) - 0.4, -0.6], "automargin": True, "fixedrange": True, "zeroline": False}
+    return layout(x, ticks | y, showlegend=False)
 
 
 def inclusion(facts: RunFacts) -> Figure | None:
@@ -204,16 +192,15 @@ def inclusion(facts: RunFacts) -> Figure | None:
     if strengths.inclusion is None or not len(strengths):
         return None
     top = strengths.top(DRAWN, "inclusion")
-    axis = {"title": {"text": "probability that the feature is needed"}, "range": [-0.02, 1.02], "tickformat": ".0%"}
-    layout = {"xaxis": {"title": {"text": "weight"}, "zeroline": True}, "yaxis": axis, "showlegend": False}
-    views = [View("all", [_needed(strengths, strengths.top(DOTS, "inclusion"))], layout | {"hovermode": "closest"})]
+    needed = axis("probability that the feature is needed", range=[-0.02, 1.02], tickformat=".0%")
+    by_weight = layout(axis("weight", zeroline=True), needed, showlegend=False)
+    views = [View("all", [_needed(strengths, strengths.top(DOTS, "inclusion"))], by_weight)]
     if len(top):
-        dots = _needed(strengths, top)
-        dots["x"], dots["y"] = dots["y"], list(range(len(top)))
-        dots["hovertemplate"] = dots["hovertemplate"].replace("%{y", "%{x")
-        views.append(
-            View("by name", [dots], _named_rows([strengths.name(k, UNNAMED) for k in top.tolist()]) | {"xaxis": axis})
-        )
+        trace = _needed(strengths, top)
+        trace["x"], trace["y"] = trace["y"], list(range(len(top)))
+        trace["hovertemplate"] = trace["hovertemplate"].replace("%{y", "%{x")
+        names = [strengths.name(k, UNNAMED) for k in top.tolist()]
+        views.append(View("by name", [trace], _named_rows(names, needed)))
     expected = float(strengths.inclusion.sum())
     how = (
         "How probable it is that a feature is needed at all, beside its weight. Of "
@@ -226,17 +213,10 @@ def inclusion(facts: RunFacts) -> Figure | None:
 def _needed(strengths: FeatureStrengths, top: np.ndarray) -> dict[str, Any]:
     """Return a dot for each feature: its weight and its inclusion probability."""
     assert strengths.inclusion is not None
-    return {
-        "type": "scatter",
-        "x": numbers(strengths.mean[top]),
-        "y": numbers(strengths.inclusion[top]),
-        "mode": "markers",
-        "cliponaxis": False,
-        "marker": {"color": "@blue/65", "size": 8},
-        "customdata": [
-            [escaped(sentences.shortened(strengths.name(k, UNNAMED), 80)), sentences.signed(strengths.mean[k])]
-            for k in top.tolist()
-        ],
-        "hovertemplate": "<b>%{customdata[0]}</b><br>needed with probability %{y:.3f}<br>weight %{customdata[1]}"
-        "<extra></extra>",
-    }
+    custom = [
+        [escaped(sentences.shortened(strengths.name(k, UNNAMED), 80)), sentences.signed(strengths.mean[k])]
+        for k in top.tolist()
+    ]
+    hover = "<b>%{customdata[0]}</b><br>needed with probability %{y:.3f}<br>weight %{customdata[1]}<extra></extra>"
+    marker = {"color": "@blue/65", "size": 8}
+    return dots(strengths.mean[top], strengths.inclusion[top], marker, custom, hover, cliponaxis=False)

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from bayou.report.facts import RunFacts
-from bayou.report.figures.elements import PALETTE, Figure, View, escaped, examples_axis, line, numbers
+from bayou.report.figures.elements import (
+    PALETTE,
+    Figure,
+    View,
+    area,
+    axis,
+    escaped,
+    examples_axis,
+    layout,
+    line,
+    numbers,
+)
 
 # The heaviest lanes have a color each; the others are one gray band.
 LANES = len(PALETTE)
@@ -28,21 +39,12 @@ def lanes(facts: RunFacts) -> Figure | None:
     order = sorted(range(len(names)), key=lambda k: -float(weight[:, k].max()))
     shown = sorted(order[:LANES])
     rest = sorted(order[LANES:])
-    axis = examples_axis(float(example[0]), float(example[-1]))
-    views = [
-        View(
-            "weight",
-            _lane_areas(example, weight, names, shown, rest),
-            {
-                "xaxis": axis,
-                "yaxis": {"title": {"text": "weight in the mixture"}, "range": [0, 1], "tickformat": ".0%"},
-                "hovermode": "x unified",
-            },
-        )
-    ]
+    x = examples_axis(float(example[0]), float(example[-1]))
+    shares = layout(x, axis("weight in the mixture", range=[0, 1], tickformat=".0%"), "x unified")
+    views = [View("weight", _lane_areas(example, weight, names, shown, rest), shares)]
     whole = [next((p["loss"] for p in parts if "share" in p), math.nan) for _, parts in looks]
     if np.isfinite(whole).all():
-        views.append(_lane_losses(example, loss - np.array(whole)[:, None], names, shown, axis))
+        views.append(_lane_losses(example, loss - np.array(whole)[:, None], names, shown, x))
     how = (
         "The lanes are learners with different priors that learn side by side. Weight: how much each counts, by how "
         "well it has predicted. Loss: its own mean loss so far minus that of the whole; above 0 it does worse."
@@ -61,25 +63,10 @@ def _lane_areas(
     bands = [(names[k], weight[:, k], PALETTE[place]) for place, k in enumerate(shown)]
     if rest:
         bands.append((f"{len(rest)} others", weight[:, rest].sum(axis=1), OTHERS))
-    return [
-        {
-            "type": "scatter",
-            "x": numbers(example),
-            "y": numbers(height),
-            "name": escaped(name),
-            "mode": "lines",
-            "stackgroup": "one",
-            "line": {"width": 0.6, "color": colour},
-            "fillcolor": f"{colour}/65",
-            "hovertemplate": "%{y:.1%}",
-        }
-        for name, height, colour in bands
-    ]
+    return [area(example, height, escaped(name), colour, 65, "%{y:.1%}", width=0.6) for name, height, colour in bands]
 
 
-def _lane_losses(
-    example: np.ndarray, above: np.ndarray, names: list[str], shown: list[int], axis: dict[str, Any]
-) -> View:
+def _lane_losses(example: np.ndarray, above: np.ndarray, names: list[str], shown: list[int], x: dict[str, Any]) -> View:
     data = [
         line(example, above[:, k], escaped(names[k]), PALETTE[place], width=1.8) | {"hovertemplate": "%{y:+.4f}"}
         for place, k in enumerate(shown)
@@ -89,13 +76,5 @@ def _lane_losses(
     low, high = (float(settled.min()), float(settled.max())) if settled.size else (0.0, 1.0)
     low, high = min(low, 0.0), max(high, 0.0)
     room = 0.08 * (high - low) or 0.01
-    layout = {
-        "xaxis": axis,
-        "yaxis": {
-            "title": {"text": "loss minus that of the whole"},
-            "range": numbers([low - room, high + room]),
-            "zeroline": True,
-        },
-        "hovermode": "x unified",
-    }
-    return View("loss", data, layout)
+    y = axis("loss minus that of the whole", range=numbers([low - room, high + room]), zeroline=True)
+    return View("loss", data, layout(x, y, "x unified"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayou.report import sentences
 from bayou.report.facts import ReportedRun, RunFacts
-from bayou.report.figures.elements import PALETTE, Figure, View, escaped, examples_axis, line, numbers
+from bayou.report.figures.elements import PALETTE, Figure, View, axis, escaped, examples_axis, layout, line, numbers
 
 # Squared losses that differ by this factor get a logarithmic axis, so that outliers do not flatten the curve.
 STEEP = 20.0
@@ -37,13 +37,13 @@ def loss(facts: RunFacts) -> Figure:
     if held is not None:
         heights.append(held)
         data.append(line(ends, np.full(2, held), "held out", "@orange", dash="dot"))
-    layout = _layout(facts.run.loss_name, heights, last)
     how = (
         "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
         "was predicted before it was learned from, so this is how well it does on the next example, told all labels "
         "before it."
     )
-    return Figure("loss", "Loss over time", how, [View("", data, layout)], wide=True)
+    views = [View("", data, _layout(facts.run.loss_name, heights, last))]
+    return Figure("loss", "Loss over time", how, views, wide=True)
 
 
 def compared(runs: Sequence[ReportedRun]) -> Figure:
@@ -59,19 +59,19 @@ def compared(runs: Sequence[ReportedRun]) -> Figure:
         data.append(line(curve["example"][shown], loss[shown], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash))
         heights += list(loss[curve["example"] >= min(100, run.result.examples)])
         last = max(last, run.result.examples)
-    layout = _layout(runs[0].loss_name, heights, last)
+    views = [View("", data, _layout(runs[0].loss_name, heights, last))]
     how = "The mean loss of all predictions so far; all learners saw the same examples in the same order."
-    return Figure("compared", "Loss of each", how, [View("", data, layout)], height=400, wide=True)
+    return Figure("compared", "Loss of each", how, views, height=400, wide=True)
 
 
 def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:
     """Return axes that fit losses of these heights over `last` examples."""
-    title, spread = {"title": {"text": loss_name.replace("_", " ")}}, np.quantile(heights, [0.1, 0.9])
+    title, spread = loss_name.replace("_", " "), np.quantile(heights, [0.1, 0.9])
     if loss_name == "squared_loss" and 0.0 < STEEP * spread[0] < spread[1]:
         low, high = np.log10([min(height for height in heights if height > 0.0), max(heights)])
-        axis = title | {"type": "log", "range": numbers([low - 0.1, high + 0.1]), "tickformat": "~s", "nticks": 6}
+        y = axis(title, type="log", range=numbers([low - 0.1, high + 0.1]), tickformat="~s", nticks=6)
     else:
         low, high = min(heights), max(heights)
         room = 0.08 * (high - low) or 0.05
-        axis = title | {"range": numbers([max(low - room, 0.0), high + room])}
-    return {"xaxis": examples_axis(min(10, last), last), "yaxis": axis, "hovermode": "x unified"}
+        y = axis(title, range=numbers([max(low - room, 0.0), high + room]))
+    return layout(examples_axis(min(10, last), last), y, "x unified")

@@ -16,10 +16,13 @@ from bayou.report.facts import RunFacts
 from bayou.report.figures.elements import (
     Figure,
     View,
+    axis,
     diagonal,
+    dots,
     dotted,
     examples_axis,
     intervals,
+    layout,
     line,
     numbers,
     place,
@@ -28,6 +31,8 @@ from bayou.report.figures.elements import (
 from bayou.report.figures.predictions import wilson
 from bayou.report.recorder import Sample
 
+HOVER = "%{customdata[0]}<br>predicted %{customdata[1]}, actual %{customdata[2]}: %{customdata[3]}<extra></extra>"
+
 
 def predicted(facts: RunFacts) -> Figure | None:
     sample = facts.second_half[dotted(facts)]
@@ -35,18 +40,13 @@ def predicted(facts: RunFacts) -> Figure | None:
         return None
     low, high = usual(np.concatenate([sample.expected, sample.label]))
     room = 0.03 * (high - low)
-    dots, beyond = _dots(sample, sample.expected, sample.label, (low, high), (low, high))
-    data = [diagonal(low, high), *dots]
-    axis = {"range": numbers([low - room, high + room])}
-    layout = {
-        "xaxis": axis | {"title": {"text": "predicted"}},
-        "yaxis": axis | {"title": {"text": "actual"}},
-        "showlegend": False,
-        "hovermode": "closest",
-    }
+    traces, beyond = _dots(sample, sample.expected, sample.label, (low, high), (low, high))
+    ends = numbers([low - room, high + room])
+    axes = layout(axis("predicted", range=ends), axis("actual", range=ends), showlegend=False)
+    views = [View("", [diagonal(low, high), *traces], axes)]
     how = "A sample of the predictions from the second half of the run. On the dashed line they were right."
     how += _counted(beyond, len(sample))
-    return Figure("predicted", "Predicted and actual numbers", how, [View("", data, layout)], wide=True)
+    return Figure("predicted", "Predicted and actual numbers", how, views, wide=True)
 
 
 def residuals(facts: RunFacts) -> Figure | None:
@@ -66,21 +66,16 @@ def residuals(facts: RunFacts) -> Figure | None:
             data.append(edge | {"showlegend": sign > 0, "hovertemplate": "%{y:.3g}"})
     keep = _spread(sample)
     chosen = sample[keep]
-    dots, beyond = _dots(chosen, chosen.row + 1.0, missed[keep], None, (low, high))
-    data = dots + data
+    traces, beyond = _dots(chosen, chosen.row + 1.0, missed[keep], None, (low, high))
     room = 0.04 * (high - low)
-    layout = {
-        "xaxis": examples_axis(float(max(chosen.row[0], 0) + 1), float(sample.row[-1] + 1)),
-        "yaxis": {
-            "title": {"text": "actual − predicted"}, "range": numbers([low - room, high + room]), "zeroline": True,
-        },
-        "hovermode": "closest",
-    }  # fmt: skip
+    x = examples_axis(float(max(chosen.row[0], 0) + 1), float(sample.row[-1] + 1))
+    y = axis("actual − predicted", range=numbers([low - room, high + room]), zeroline=True)
+    views = [View("", traces + data, layout(x, y))]
     how = "How far each prediction was off, as it learned. Early and late rows are shown alike; above 0 it was too low."
     if facts.has_posterior:
         how += " Between the lines, half the mean width of the 90% intervals, nine of ten should lie."
     how += _counted(beyond, len(chosen))
-    return Figure("residuals", "What it missed, over time", how, [View("", data, layout)], wide=True)
+    return Figure("residuals", "What it missed, over time", how, views, wide=True)
 
 
 def coverage(facts: RunFacts) -> Figure | None:
@@ -99,17 +94,14 @@ def coverage(facts: RunFacts) -> Figure | None:
     }
     data = [shares, line(ends, np.full(2, LEVEL), "right", "@grey", dash="dash") | {"hovertemplate": "%{y:.0%}"}]
     bottom = min(0.5, float(least[example >= min(100, example[-1])].min()) - 0.05)
-    layout = {
-        "xaxis": examples_axis(float(example[0]), float(example[-1])),
-        "yaxis": {"title": {"text": "inside"}, "range": numbers([max(bottom, 0.0), 1.02]), "tickformat": ".0%"},
-        "hovermode": "x unified",
-    }
+    y = axis("inside", range=numbers([max(bottom, 0.0), 1.02]), tickformat=".0%")
+    views = [View("", data, layout(examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
     how = (
         "Of the rows that were kept, the share whose number fell inside its 90% interval. Above the dashed line "
         "intervals were too wide, below it too narrow. Bars: 95% confidence. Over all rows it is "
         f"{sentences.percent(facts.result.coverage)}."
     )
-    return Figure("coverage", "Do the intervals hold?", how, [View("", data, layout)], wide=True)
+    return Figure("coverage", "Do the intervals hold?", how, views, wide=True)
 
 
 def _halves(facts: RunFacts) -> np.ndarray:
@@ -139,32 +131,15 @@ def _dots(
         ("predictions", ~out, {"color": "@blue/55", "size": 5}),
         ("beyond the axes", out, {"color": "@orange", "size": 9, "symbol": symbol[out].tolist()}),
     ):
-        told = sample[chosen]
-        off = told.label - told.expected
+        rows, number = sample[chosen], sentences.number
         custom = [
-            [
-                place(told, k),
-                sentences.number(told.expected[k]),
-                sentences.number(told.label[k]),
-                sentences.signed(off[k]),
-            ]
-            for k in range(len(told))
+            [place(rows, k), number(expected), number(actual), sentences.signed(actual - expected)]
+            for k, (expected, actual) in enumerate(zip(rows.expected, rows.label, strict=True))
         ]
         if custom:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "x": numbers(np.clip(x, left, right)[chosen]),
-                    "y": numbers(np.clip(y, *up)[chosen]),
-                    "mode": "markers",
-                    "name": name,
-                    "cliponaxis": False,
-                    "marker": marker | {"line": {"width": 0}},
-                    "customdata": custom,
-                    "hovertemplate": "%{customdata[0]}<br>predicted %{customdata[1]}, actual %{customdata[2]}: "
-                    "%{customdata[3]}<extra></extra>",
-                }
-            )
+            left_right, up_down = np.clip(x, left, right)[chosen], np.clip(y, *up)[chosen]
+            marker |= {"line": {"width": 0}}
+            traces.append(dots(left_right, up_down, marker, custom, HOVER, name=name, cliponaxis=False))
     return traces, int(out.sum())
 
 

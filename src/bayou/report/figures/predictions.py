@@ -5,12 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from bayou.core.prediction import z_score
 from bayou.report import sentences
 from bayou.report.facts import RunFacts
-from bayou.report.figures.elements import Figure, View, bars, bin_edges, diagonal, intervals, numbers, odds_ticks
+from bayou.report.figures.elements import (
+    Figure,
+    View,
+    axis,
+    bars,
+    bin_edges,
+    diagonal,
+    dots,
+    histogram_layout,
+    intervals,
+    layout,
+    numbers,
+    odds_ticks,
+)
 
 # A confusion matrix of at most this many classes takes half the page.
 HALF = 5
@@ -27,13 +40,13 @@ def reliability(facts: RunFacts) -> Figure:
         [sentences.percent(a), sentences.percent(b), sentences.percent(c), sentences.percent(d), f"{e:,.0f}"]
         for a, b, c, d, e in zip(p, rate, low, high, n, strict=True)
     ]
-    axis = {"range": numbers([0.0, top]), "tickformat": ".0%" if top > 0.1 else ".1%" if top > 0.01 else ".2%"}
-    views = [View("plain", _groups(p, rate, low, high, custom, top), _against(axis))]
+    scale = {"range": numbers([0.0, top]), "tickformat": ".0%" if top > 0.1 else ".1%" if top > 0.01 else ".2%"}
+    views = [View("plain", _groups(p, rate, low, high, custom, top), _against(scale))]
     least = 0.5 / n.sum()  # a rate of 0 has no log-odds
     p, rate, low, high = (logit(np.clip(column, least, 1.0 - least)) for column in (p, rate, low, high))
     ends = float(min(p.min(), rate.min())) - 0.5, float(max(p.max(), rate.max())) + 0.5
-    axis = {"range": numbers(ends)} | odds_ticks(*ends)
-    views.append(View("log-odds", _groups(p, rate, low, high, custom, ends[1], ends[0]), _against(axis)))
+    scale = {"range": numbers(ends)} | odds_ticks(*ends)
+    views.append(View("log-odds", _groups(p, rate, low, high, custom, ends[1], ends[0]), _against(scale)))
     how = (
         "Predictions in groups of equal size, from low to high: the probability that was predicted, and how often it "
         "happened. On the dashed line a probability means what it says. Bars: where the true rate lies, with 95% "
@@ -44,22 +57,12 @@ def reliability(facts: RunFacts) -> Figure:
             "How probable the most probable class was, and how often it was the right one. On the dashed line a "
             "probability means what it says. Bars: where the true rate lies, with 95% confidence."
         )
-    return Figure(
-        "reliability",
-        "Do the probabilities hold?",
-        how,
-        views,
-        wide=facts.is_multiclass and len(facts.result.classes["label"]) > HALF,
-    )
+    wide = facts.is_multiclass and len(facts.result.classes["label"]) > HALF
+    return Figure("reliability", "Do the probabilities hold?", how, views, wide=wide)
 
 
-def _against(axis: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "xaxis": axis | {"title": {"text": "predicted"}},
-        "yaxis": axis | {"title": {"text": "observed"}},
-        "showlegend": False,
-        "hovermode": "closest",
-    }
+def _against(scale: dict[str, Any]) -> dict[str, Any]:
+    return layout(axis("predicted", **scale), axis("observed", **scale), showlegend=False)
 
 
 def _groups(
@@ -71,22 +74,12 @@ def _groups(
     top: float,
     bottom: float = 0.0,
 ) -> list[dict[str, Any]]:
-    return [
-        diagonal(bottom, top),
-        {
-            "type": "scatter",
-            "x": numbers(p),
-            "y": numbers(rate),
-            "mode": "markers",
-            "name": "predictions",
-            "cliponaxis": False,
-            "marker": {"color": "@blue", "size": 8},
-            "error_y": intervals(rate, low, high),
-            "customdata": custom,
-            "hovertemplate": "predicted %{customdata[0]}<br>observed %{customdata[1]} (%{customdata[2]} to "
-            "%{customdata[3]})<br>%{customdata[4]} examples<extra></extra>",
-        },
-    ]
+    hover = (
+        "predicted %{customdata[0]}<br>observed %{customdata[1]} (%{customdata[2]} to %{customdata[3]})"
+        "<br>%{customdata[4]} examples<extra></extra>"
+    )
+    more: dict[str, Any] = {"name": "predictions", "cliponaxis": False, "error_y": intervals(rate, low, high)}
+    return [diagonal(bottom, top), dots(p, rate, {"color": "@blue", "size": 8}, custom, hover, **more)]
 
 
 def wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,15 +102,11 @@ def scores(facts: RunFacts) -> Figure | None:
         ("positives", sample.label > 0, "@blue"),
     ):
         if chosen.any():
-            data.append(bars(edges, odds[chosen], sample.stream_weight[chosen], name, colour, expit))
-    layout = {
-        "barmode": "overlay",
-        "bargap": 0.0,
-        "xaxis": {"title": {"text": "predicted probability, on a log-odds scale"}} | odds_ticks(edges[0], edges[-1]),
-        "yaxis": {"title": {"text": "share of that label"}, "tickformat": ".0%"},
-    }
+            data.append(bars(edges, odds[chosen], sample.stream_weight[chosen], name, colour, log_odds=True))
+    x = axis("predicted probability, on a log-odds scale", **odds_ticks(edges[0], edges[-1]))
+    views = [View("", data, histogram_layout(x, axis("share of that label", tickformat=".0%")))]
     how = (
         "The probabilities given to examples that turned out positive, and to those that turned out negative. The "
         "further apart the two hills are, the better it tells them apart."
     )
-    return Figure("scores", "Predictions by label", how, [View("", data, layout)])
+    return Figure("scores", "Predictions by label", how, views)

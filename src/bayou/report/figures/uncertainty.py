@@ -10,55 +10,43 @@ from bayou.report.facts import RunFacts
 from bayou.report.figures.elements import (
     Figure,
     View,
+    area,
+    axis,
     bars,
     bin_edges,
+    dots,
     dotted,
     escaped,
     examples_axis,
+    histogram_layout,
+    layout,
     line,
     numbers,
     place,
 )
 from bayou.report.recorder import TopClass
 
+HOVER = "%{customdata[0]}: %{customdata[1]}<br>95%: %{customdata[2]}<br>aleatoric %{x:.3f}, epistemic %{y:.3f}"
+
 
 def split_over_time(facts: RunFacts) -> Figure:
     time = facts.over_time
     example = time["example"]
     data = [
-        {
-            "type": "scatter",
-            "x": numbers(example),
-            "mode": "lines",
-            "stackgroup": "one",
-            "y": numbers(time[part]),
-            "name": name,
-            "line": {"width": 0.5, "color": colour},
-            "fillcolor": f"{colour}/{percent}",
-            "hovertemplate": "%{y:.4g}",
-        }
-        for part, name, colour, percent in (
-            ("aleatoric", "chance (aleatoric)", "@blue", 35),
-            ("epistemic", "lack of examples (epistemic)", "@orange", 60),
-        )
+        area(example, time["aleatoric"], "chance (aleatoric)", "@blue", 35, "%{y:.4g}", width=0.5),
+        area(example, time["epistemic"], "lack of examples (epistemic)", "@orange", 60, "%{y:.4g}", width=0.5),
+        line(example, time["loss"], "actual loss", "@ink", width=1.6, dash="dot"),
     ]
-    data.append(line(example, time["loss"], "actual loss", "@ink", width=1.6, dash="dot"))
     # The losses of the first few examples may be of any size.
     total, settled = time["aleatoric"] + time["epistemic"], example >= min(30.0, example[-1])
     top = 1.1 * max(float(total[settled].max()), float(np.median(time["loss"][settled])))
-    layout = {
-        "xaxis": examples_axis(float(example[0]), float(example[-1])),
-        "yaxis": {
-            "title": {"text": "squared loss" if facts.is_regression else "nats per example"},
-            "range": numbers([0.0, top or 1.0]),
-        },
-        "hovermode": "x unified",
-    }
+    y = axis("squared loss" if facts.is_regression else "nats per example", range=numbers([0.0, top or 1.0]))
+    views = [View("", data, layout(examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
     how = (
         "The loss it expected, in two parts. Chance stays, however many examples come; lack of examples goes away as "
         "they do. Where the dotted line of the actual loss lies above both, it was too sure of itself."
     )
-    return Figure("split", "What it does not know, over time", how, [View("", data, layout)], wide=True)
+    return Figure("split", "What it does not know, over time", how, views, wide=True)
 
 
 def deviations(facts: RunFacts) -> Figure | None:
@@ -76,16 +64,12 @@ def deviations(facts: RunFacts) -> Figure | None:
     logistic = links.find(facts.link).is_log_odds and not facts.is_regression
     of = "the most probable class's log-odds" if facts.is_multiclass else "the score" + " (log-odds)" * logistic
     of = "the expected number" if facts.is_regression else of
-    layout = {
-        "barmode": "overlay",
-        "bargap": 0.0,
-        "xaxis": {"title": {"text": f"standard deviation of {of}"}},
-        "yaxis": {"title": {"text": "share of predictions"}, "tickformat": ".0%"},
-    }
+    y = axis("share of predictions", tickformat=".0%")
+    views = [View("", data, histogram_layout(axis(f"standard deviation of {of}"), y))]
     how = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
     if logistic:
         how += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
-    return Figure("deviations", "How unsure it is", how, [View("", data, layout)], wide=facts.is_regression)
+    return Figure("deviations", "How unsure it is", how, views, wide=facts.is_regression)
 
 
 def split_scatter(facts: RunFacts) -> Figure | None:
@@ -111,26 +95,12 @@ def split_scatter(facts: RunFacts) -> Figure | None:
             ]
             for k in np.flatnonzero(chosen).tolist()
         ]
-        data.append(
-            {
-                "type": "scatter",
-                "x": numbers(aleatoric[chosen]),
-                "y": numbers(epistemic[chosen]),
-                "mode": "markers",
-                "name": name,
-                "marker": {"color": f"{colour}/55", "size": 5},
-                "customdata": custom,
-                "hovertemplate": "%{customdata[0]}: %{customdata[1]}<br>95%: %{customdata[2]}<br>"
-                "aleatoric %{x:.3f}, epistemic %{y:.3f}",
-            }
-        )
-    layout = {
-        "xaxis": {"title": {"text": "chance in the label (aleatoric), nats"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "lack of examples (epistemic), nats"}, "rangemode": "tozero"},
-        "hovermode": "closest",
-    }
+        marker = {"color": f"{colour}/55", "size": 5}
+        data.append(dots(aleatoric[chosen], epistemic[chosen], marker, custom, HOVER, name=name))
+    x = axis("chance in the label (aleatoric), nats", rangemode="tozero")
+    y = axis("lack of examples (epistemic), nats", rangemode="tozero")
     how = (
         "A sample of the predictions from the second half of the run. Far right: nearly a coin toss, and known to be "
         "one. High up: something in the example is new; labels for such examples teach the most."
     )
-    return Figure("dots", "Coin tosses and new things", how, [View("", data, layout)])
+    return Figure("dots", "Coin tosses and new things", how, [View("", data, layout(x, y))])
