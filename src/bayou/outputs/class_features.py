@@ -9,18 +9,16 @@ Every class has its own weights w_k, changes of its log-odds against the rest, t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from bayou.core.extras import Extras
 from bayou.learners.classes import Classes
 from bayou.outputs.features import FeatureStrengths, seen_features, strengths_of
-from bayou.recipe.feature_counts import FeatureCounts
-from bayou.recipe.recipe import Recipe
 
 
 class ClassStrengths:
-    """Feature strengths of each class of a learner; recipe, names and uses default to its own.
+    """Feature strengths of each class of a learner; recipe, names and uses are those of `extras`, by default its own.
 
     Attributes:
         names: class names, in the order of the learner's `labels`.
@@ -33,17 +31,9 @@ class ClassStrengths:
     (['4', '5', '6'], 1)
     """
 
-    def __init__(
-        self,
-        learner: Classes,
-        *,
-        view: str = "model",
-        recipe: Recipe | None = None,
-        names: Any = None,
-        uses: FeatureCounts | None = None,
-    ) -> None:
+    def __init__(self, learner: Classes, view: str = "model", extras: Extras | None = None) -> None:
         self._learner, self._view, self.names = learner, view, learner.class_names
-        self._frame = seen_features(learner, recipe=recipe, names=names, uses=uses)
+        self._frame = seen_features(learner, extras)
         # There may be many classes, so only sums over them are kept; each class is recomputed on request.
         self._mean, self._variance = np.zeros((2, len(self._frame.features)))
         self._intercept = self._intercept_variance = 0.0
@@ -73,13 +63,7 @@ class ClassStrengths:
     def of(self, number: int) -> FeatureStrengths:
         """Return the strengths of a class, given its position in `names`, relative to the average class."""
         own, left = self._of(number), 1.0 - 2.0 / len(self.names)
-        sd = own.sd
-        if sd is not None:
-            sd = np.sqrt(np.maximum(left * sd**2 + self._variance, 0.0))
-        return replace(
-            own,
-            mean=own.mean - self._mean,
-            sd=sd,
-            intercept=own.intercept - self._intercept,
-            intercept_sd=float(np.sqrt(max(left * own.intercept_sd**2 + self._intercept_variance, 0.0))),
-        )
+        sd = None if own.sd is None else np.sqrt(np.maximum(left * own.sd**2 + self._variance, 0.0))
+        intercept_sd = float(np.sqrt(max(left * own.intercept_sd**2 + self._intercept_variance, 0.0)))
+        mean, intercept = own.mean - self._mean, own.intercept - self._intercept
+        return replace(own, mean=mean, sd=sd, intercept=intercept, intercept_sd=intercept_sd)

@@ -27,6 +27,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
@@ -36,8 +37,7 @@ from bayou.learners.bank.linearization import MeanRowWeights, mean_row_log_odds,
 from bayou.learners.bank.pair_explanations import PAIR, explain_pairs
 from bayou.learners.classes import Classes
 from bayou.outputs.features import AND, SeenFeatures, seen_features
-from bayou.recipe.feature_counts import FeatureCounts
-from bayou.recipe.recipe import DATE_PARTS, Column, Recipe
+from bayou.recipe.recipe import DATE_PARTS, Column
 from bayou.sources.table.features import CLIP
 
 MAX_EXPLAINED = 100
@@ -83,7 +83,7 @@ class _Terms(NamedTuple):
 
 
 class Explainer:
-    """Explainer of a learner's scores; recipe, names and uses default to its own.
+    """Explainer of a learner's scores; recipe, names and uses are those of `extras`, by default its own.
 
     >>> import pyarrow as pa
     >>> import bayou
@@ -97,16 +97,8 @@ class Explainer:
     (['origin=EWR', 'origin=JFK'], True, True)
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        most: int = 3,
-        *,
-        recipe: Recipe | None = None,
-        names: Any = None,
-        uses: FeatureCounts | None = None,
-    ) -> None:
-        frame = seen_features(learner, recipe=recipe, names=names, uses=uses)
+    def __init__(self, learner: Learner, most: int = 3, extras: Extras | None = None) -> None:
+        frame = seen_features(learner, extras)
         if frame.moments is None:
             raise BadInput(
                 "the model does not know the average row to explain scores by: how often features came is counted "
@@ -208,12 +200,8 @@ class Explainer:
                 weights = np.concatenate([bank.mean, bank.variance], axis=1)
             else:
                 weights = _that_predict(learner, features, learner.weight_view(features).mean)[:, None]
-            base = [
-                -np.bincount(
-                    self._group + 1, one * self._moments[:, _value_exponent(t, weights)], minlength=self._width
-                )[1:]
-                for t, one in enumerate(weights.T)
-            ]
+            means = [one * self._moments[:, _value_exponent(t, weights)] for t, one in enumerate(weights.T)]
+            base = [-np.bincount(self._group + 1, mean, minlength=self._width)[1:] for mean in means]
             self._terms[k] = _Terms(weights, np.array(base), bank)
         return self._terms[k]
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,11 +99,10 @@ def feature_table(
     if learner.record.task == "multiclass":
         return _table_of_classes(learner, by, view, top, per_class, class_name, max_classes, index)
     if class_name is not None:
-        raise BadInput(
-            f"the class is {class_name}, but this is a {learner.name} model, which does not tell several apart."
-        )
+        what = f"a {learner.name} model, which does not tell several apart"
+        raise BadInput(f"the class is {class_name}, but this is {what}.")
     # The selected features are a model of their own, so their weights are not centered.
-    strengths = feature_strengths(learner, view=view, uses=FeatureCounts() if selected else None)
+    strengths = feature_strengths(learner, view, replace(learner.extras, uses=FeatureCounts()) if selected else None)
     if chosen is not None:
         chosen, top = np.flatnonzero(np.isin(strengths.features, chosen)), None
     header, rows = _rows_of(learner, strengths, by, top, chosen, index)
@@ -175,10 +174,8 @@ def _rows_of(
     key = strengths.key(by)
     if key is None:
         raise BadInput(f"{learner.name} models have no {ORDERS[by]} to order features by; order them by mean.")
-    if chosen is None:
-        listed = top_rows(key, len(key) if top is None else top)
-    else:
-        listed = chosen[top_rows(key[chosen], len(chosen) if top is None else top)]
+    chosen = np.arange(len(key)) if chosen is None else chosen
+    listed = chosen[top_rows(key[chosen], len(chosen) if top is None else top)]
     columns = {"mean": strengths.mean, "sd": strengths.sd, "inclusion": strengths.inclusion}
     known = {name: column for name, column in columns.items() if column is not None}
     cells = zip(*(column[listed].tolist() for column in known.values()), strict=True)

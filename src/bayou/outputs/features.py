@@ -24,13 +24,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from bayou.core.extras import Extras
 from bayou.core.learner import Learner
 from bayou.core.prediction import WeightView
-from bayou.recipe.feature_counts import FeatureCounts, FeatureMoments
+from bayou.recipe.feature_counts import FeatureMoments
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.dates import names_of_parts
 from bayou.sources.table.encoding_arrays import names_of_bins
@@ -217,15 +218,8 @@ def _variance(parts: np.ndarray, shares: np.ndarray) -> float:
     return float(np.average((parts - centre) ** 2, weights=shares))
 
 
-def feature_strengths(
-    learner: Learner,
-    *,
-    view: str = "model",
-    recipe: Recipe | None = None,
-    names: Any = None,
-    uses: FeatureCounts | None = None,
-) -> FeatureStrengths:
-    """Return the strengths of the features that a learner has seen; recipe, names and uses default to its own.
+def feature_strengths(learner: Learner, view: str = "model", extras: Extras | None = None) -> FeatureStrengths:
+    """Return the strengths of the features that a learner has seen; recipe, names and uses are those of `extras`.
 
     `view` is "model", or for a bank "associated": see `Learner.weight_view`.
 
@@ -237,14 +231,12 @@ def feature_strengths(
     >>> shown.name(0), bool(shown.mean[0] == learner.mean[2])
     ('2', True)
     """
-    seen = seen_features(learner, recipe=recipe, names=names, uses=uses)
+    seen = seen_features(learner, extras)
     strengths = strengths_of(seen, learner.weight_view(seen.features, view, seen.squares))
     inclusion = getattr(learner, "inclusion", None)
-    return (
-        strengths
-        if inclusion is None
-        else replace(strengths, inclusion=np.asarray(inclusion, np.float64)[seen.features])
-    )
+    if inclusion is None:
+        return strengths
+    return replace(strengths, inclusion=np.asarray(inclusion, np.float64)[seen.features])
 
 
 class SeenFeatures(NamedTuple):
@@ -263,13 +255,10 @@ class SeenFeatures(NamedTuple):
         return None if self.moments is None else self.moments.square
 
 
-def seen_features(
-    learner: Learner, *, recipe: Recipe | None = None, names: Any = None, uses: FeatureCounts | None = None
-) -> SeenFeatures:
-    """Return the features that a learner has seen; recipe, names and uses default to its own."""
-    extras = learner.extras
-    recipe, names = recipe or extras.recipe, names or extras.names
-    uses = extras.uses if uses is None else uses
+def seen_features(learner: Learner, extras: Extras | None = None) -> SeenFeatures:
+    """Return the features that a learner has seen; recipe, names and uses are those of `extras`, by default its own."""
+    extras = learner.extras if extras is None else extras
+    recipe, names, uses = extras.recipe, extras.names, extras.uses
     features = learner.touched
     known = [None] * len(features) if names is None else list(names.name_of(features))
     moments = None if uses is None or not uses.counted else uses.counts_of(features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,11 @@ from scipy.special import entr
 
 from bayou.core.batch import Batch
 from bayou.core.class_prediction import class_names
+from bayou.core.extras import Extras
 from bayou.core.prediction import Scores
 from bayou.outputs.class_features import ClassStrengths
 from bayou.outputs.explanations import Explainer
 from bayou.outputs.features import ColumnStrength, FeatureStrengths, feature_strengths
-from bayou.recipe.feature_counts import FeatureCounts
 from bayou.recipe.feature_names import collision_rate
 from bayou.recipe.recipe import Recipe
 from bayou.report.recorder import STRETCHES, Recorder, Sample, TopClass
@@ -308,18 +308,19 @@ class RunFacts:
     @cached_property
     def class_strengths(self) -> list[tuple[str, FeatureStrengths]]:
         """Names and feature strengths of the commonest classes; a single entry with name "" unless multiclass."""
-        reading: dict[str, Any] = {"recipe": self.data.recipe, "names": self.data.names, "uses": self._uses}
         if not self.is_multiclass:
-            return [("", feature_strengths(self.learner, **reading))]
-        strengths = ClassStrengths(self.learner, **reading)
+            return [("", feature_strengths(self.learner, extras=self._extras))]
+        strengths = ClassStrengths(self.learner, extras=self._extras)
         commonest = np.argsort(-self.learner.counts, kind="stable")[:CLASSES].tolist()
         names = self.class_names(self.learner.labels)
         return [(names[k], strengths.of(k)) for k in commonest]
 
     @cached_property
-    def _uses(self) -> FeatureCounts:
-        """Feature counts of the model, or else of the sampled rows of the run's second half."""
-        return self.learner.extras.uses or self.second_half.feature_counts()
+    def _extras(self) -> Extras:
+        """Recipe and names of the data, and feature counts of the model, or else of the run's second half."""
+        own: Extras = self.learner.extras
+        uses = own.uses or self.second_half.feature_counts()
+        return replace(own, recipe=self.data.recipe or own.recipe, names=self.data.names or own.names, uses=uses)
 
     def uncertain_features(self, row: tuple[np.ndarray, np.ndarray] | None, n: int) -> list[str]:
         """Return the n features of a row that make its score most uncertain, by x^2 v."""
@@ -338,14 +339,14 @@ class RunFacts:
 
         Uses the weights at the end of the run, as `bayou predict --explain` does; empty for very long rows.
         """
-        classes, uses = np.zeros(len(sample), np.int64), self._uses
+        classes, uses = np.zeros(len(sample), np.int64), self._extras.uses
         if self.is_multiclass:
             place = {label: k for k, label in enumerate(self.learner.labels.tolist())}
             classes = np.array([place.get(label, -1) for label in TopClass.of(sample.guess).label.tolist()])
         known = [k for k, row in enumerate(sample.features) if row is not None and classes[k] >= 0]
         found: list[list[tuple[str, float]]] = [[] for _ in range(len(sample))]
-        if known and uses.counted:
-            explainer = Explainer(self.learner, MOVED, recipe=self.data.recipe, names=self.data.names, uses=uses)
+        if known and uses is not None and uses.counted:
+            explainer = Explainer(self.learner, MOVED, self._extras)
             indices, values = zip(*(sample.features[k] for k in known), strict=True)
             ends = np.cumsum([0, *map(len, indices)])
             batch = Batch.from_arrays(ends, np.concatenate(indices), np.concatenate(values))

@@ -339,32 +339,26 @@ def _decided(facts: RunFacts) -> list[dict[str, str]]:
 def _data(facts: RunFacts) -> list[tuple[str, str]]:
     """Return facts about the data as (name, value)."""
     data, recorder, result = facts.data, facts.run.recorder, facts.result
-    told = [("files", ", ".join(data.files))] if data.files else []
-    if data.lines is not None:
-        told.append(("lines read", f"{data.lines:,}"))
-    told.append(("examples", f"{result.examples:,}"))
-    told.append(("skipped lines", f"{data.skipped:,}"))
-    if facts.rate is not None:
-        told.append(("positives", sentences.percent(facts.rate)))
-    if data.negative_rate != 1.0:
-        told.append(("negatives kept", f"{data.negative_rate:g} of them; numbers here are those of the data as given"))
-    if result.examples:
-        varied = recorder.shortest != recorder.longest
-        span = f" on average, {recorder.shortest:,} to {recorder.longest:,}" if varied else ""
-        told.append(("features per example", f"{result.nonzeros / result.examples:.4g}{span}"))
-    if facts.is_multiclass:
-        told.append(("classes", f"{len(result.classes['label']):,}"))
-    touched, size = len(facts.touched), facts.learner.n_features
-    told.append(("different features", f"{touched:,}"))
-    told.append(("table of weights", f"{size:,}, of which {sentences.percent(facts.table_load)} are in use"))
-    if data.hashed:
-        told.append(
-            ("hash collisions", f"{sentences.percent(facts.collisions)} of the features share a weight with another")
-        )
-    if data.names is not None:
-        told.append(("features with a name", f"{len(data.names):,}"))
-    if data.folded:
-        told.append(
-            ("numbers too large for the table", f"{data.folded:,} were folded into it; use a larger {option('bits')}")
-        )
-    return told
+    varied = recorder.shortest != recorder.longest
+    span = f" on average, {recorder.shortest:,} to {recorder.longest:,}" if varied else ""
+    length = f"{result.nonzeros / result.examples:.4g}{span}" if result.examples else ""
+    kept = f"{data.negative_rate:g} of them; numbers here are those of the data as given"
+    in_use = f"{facts.learner.n_features:,}, of which {sentences.percent(facts.table_load)} are in use"
+    shared = f"{sentences.percent(facts.collisions)} of the features share a weight with another"
+    folded = f"{data.folded:,} were folded into it; use a larger {option('bits')}"
+    named = [
+        ("files", ", ".join(data.files)),
+        ("lines read", "" if data.lines is None else f"{data.lines:,}"),
+        ("examples", f"{result.examples:,}"),
+        ("skipped lines", f"{data.skipped:,}"),
+        ("positives", "" if facts.rate is None else sentences.percent(facts.rate)),
+        ("negatives kept", "" if data.negative_rate == 1.0 else kept),
+        ("features per example", length),
+        ("classes", f"{len(result.classes['label']):,}" if facts.is_multiclass else ""),
+        ("different features", f"{len(facts.touched):,}"),
+        ("table of weights", in_use),
+        ("hash collisions", shared if data.hashed else ""),
+        ("features with a name", "" if data.names is None else f"{len(data.names):,}"),
+        ("numbers too large for the table", folded if data.folded else ""),
+    ]
+    return [(name, value) for name, value in named if value]

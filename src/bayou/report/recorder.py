@@ -191,8 +191,17 @@ class Recorder:
         weights = batch.weights_or_ones()[picked]
         if not weights.all():  # rows of weight 0 are not learned, so they do not count
             picked, stand, weights = picked[weights > 0], stand[weights > 0], weights[weights > 0]
-        if len(picked):
-            self._keep(batch, prediction, picked, first, weights, stand)
+        if not len(picked):
+            return
+        told = prediction.take(picked)
+        labels = np.full(len(picked), np.nan) if batch.labels is None else batch.labels[picked]
+        positions = np.full(len(batch), -1) if batch.positions is None else batch.positions
+        believed = _of_classes(told, labels) if isinstance(told, ClassPrediction) else self._of_one(told, labels)
+        kept = [picked + first, *believed, weights, stand, positions[picked]]
+        for column, values in zip(self._columns, kept, strict=True):
+            column.append(values)
+        self._keep_features(batch, picked)
+        self._tags += [""] * len(picked) if batch.tags is None else [str(batch.tags[row] or "") for row in picked]
 
     def _plan(self) -> None:
         """Draw the rows to sample, up to the current row."""
@@ -203,26 +212,6 @@ class Recorder:
             sizes = np.minimum(step, self._end - parts)
             self._picks = np.append(self._picks, parts + self._random.integers(0, sizes))
             self._stand = np.append(self._stand, sizes)
-
-    def _keep(
-        self,
-        batch: Batch,
-        prediction: Any,
-        picked: np.ndarray,
-        first: int,
-        weights: np.ndarray,
-        stand: np.ndarray,
-    ) -> None:
-        told = prediction.take(picked)
-        unknown = np.full(len(picked), np.nan)
-        labels = unknown if batch.labels is None else batch.labels[picked]
-        positions = np.full(len(batch), -1) if batch.positions is None else batch.positions
-        believed = _of_classes(told, labels) if isinstance(told, ClassPrediction) else self._of_one(told, labels)
-        kept = [picked + first, *believed, weights, stand, positions[picked]]
-        for column, values in zip(self._columns, kept, strict=True):
-            column.append(values)
-        self._keep_features(batch, picked)
-        self._tags += [""] * len(picked) if batch.tags is None else [str(batch.tags[row] or "") for row in picked]
 
     def _of_one(self, told: Prediction, labels: np.ndarray) -> list[np.ndarray]:
         """Return the columns of a sample for binary or regression predictions."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from bayou.report import sentences
 from bayou.report.facts import CLASSES, RunFacts
-from bayou.report.figures.elements import Figure, View, axis, diagonal, dots, escaped, intervals, layout, numbers
+from bayou.report.figures import elements as draw
+from bayou.report.figures.elements import Figure, View
 from bayou.report.figures.predictions import HALF, wilson
 
 # Number of classes in the confusion matrix, the commonest; cells are labeled up to WRITTEN classes.
@@ -49,7 +50,7 @@ def _table(facts: RunFacts) -> tuple[np.ndarray, list[str]]:
 
 def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -> View:
     shares = np.divide(table, whole, out=np.zeros_like(table), where=whole > 0)
-    shown, n = [escaped(sentences.shortened(name, 30)) for name in names], len(names)
+    shown, n = [draw.escaped(sentences.shortened(name, 30)) for name in names], len(names)
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     custom = [
         [
@@ -68,7 +69,7 @@ def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -
         "type": "heatmap",
         "x": list(range(n)),
         "y": list(range(n)),
-        "z": [numbers(row) for row in shares],
+        "z": [draw.numbers(row) for row in shares],
         "zmin": 0.0,
         "zmax": 1.0,
         "colorscale": [[0.0, "@card"], [1.0, "@blue"]],
@@ -84,10 +85,10 @@ def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -
         fields["texttemplate"] = "%{text}"
     ticks: dict[str, Any] = {"tickvals": list(range(n)), "ticks": "", "fixedrange": True}
     ticks |= {"zeroline": False, "showgrid": False}
-    short = [escaped(sentences.shortened(name, 14)) for name in names]
-    x = axis("predicted", **ticks, ticktext=short, range=[-0.5, n - 0.5], tickangle=0 if n <= 5 else -45)
-    y = axis("actual", **ticks, ticktext=shown, range=[n - 0.5, -0.5])
-    return View(view, [fields], layout(x, y, showlegend=False))
+    short = [draw.escaped(sentences.shortened(name, 14)) for name in names]
+    x = draw.axis("predicted", **ticks, ticktext=short, range=[-0.5, n - 0.5], tickangle=0 if n <= 5 else -45)
+    y = draw.axis("actual", **ticks, ticktext=shown, range=[n - 0.5, -0.5])
+    return View(view, [fields], draw.layout(x, y, showlegend=False))
 
 
 def class_reliability(facts: RunFacts) -> Figure | None:
@@ -106,9 +107,9 @@ def class_reliability(facts: RunFacts) -> Figure | None:
         own = "" if k == 0 else str(k + 1)
         traces, top = _curve(facts, curve, names[k])
         data += [trace | {"xaxis": f"x{own}", "yaxis": f"y{own}"} for trace in traces]
-        scale = {"range": numbers([-0.03 * top, top]), "tickformat": ".0%" if top > 0.1 else ".1%", "nticks": 4}
+        scale = {"range": draw.numbers([-0.03 * top, top]), "tickformat": ".0%" if top > 0.1 else ".1%", "nticks": 4}
         arranged[f"xaxis{own}"] = arranged[f"yaxis{own}"] = scale | {"fixedrange": True}
-        title = {"text": escaped(sentences.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
+        title = {"text": draw.escaped(sentences.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
         place = {"xref": f"x{own} domain", "yref": f"y{own} domain", "xanchor": "left", "yanchor": "bottom"}
         arranged["annotations"].append(title | place | {"x": 0.0, "y": 1.0})
     how = (
@@ -126,7 +127,7 @@ def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[li
     low, high = wilson(rate, n)
     top = min(1.03, 1.08 * max(float(p.max()), float(high.max())))
     custom = [
-        [escaped(sentences.shortened(name, 40)), sentences.percent(a), sentences.percent(b), f"{c:,.0f}"]
+        [draw.escaped(sentences.shortened(name, 40)), sentences.percent(a), sentences.percent(b), f"{c:,.0f}"]
         for a, b, c in zip(p, rate, n, strict=True)
     ]
     hover = (
@@ -134,6 +135,6 @@ def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[li
         "<br>%{customdata[3]} rows<extra></extra>"
     )
     more: dict[str, Any] = {"mode": "lines+markers", "cliponaxis": False, "line": {"color": "@blue/55", "width": 1.2}}
-    bars = intervals(rate, low, high, thickness=1.2)
-    curve_trace = dots(p, rate, {"color": "@blue", "size": 5}, custom, hover, error_y=bars, **more)
-    return [diagonal(0.0, min(top, 1.0), width=1.0), curve_trace], top
+    bars = draw.intervals(rate, low, high, thickness=1.2)
+    curve_trace = draw.dots(p, rate, {"color": "@blue", "size": 5}, custom, hover, error_y=bars, **more)
+    return [draw.diagonal(0.0, min(top, 1.0), width=1.0), curve_trace], top

@@ -81,8 +81,9 @@ def area(x: np.ndarray, y: np.ndarray, name: str, colour: str, percent: int, hov
 
 
 def line(
-    x: np.ndarray, y: np.ndarray, name: str, colour: str, width: float = 1.5, dash: str = "solid", mode: str = "lines"
-) -> dict[str, Any]:
+    x: np.ndarray, y: np.ndarray, name: str, colour: str, width: float = 1.5, dash: str = "solid", mode: str = "lines",
+    hover: str = "%{y:.4f}",
+) -> dict[str, Any]:  # fmt: skip
     return {
         "type": "scatter",
         "x": numbers(x),
@@ -91,7 +92,7 @@ def line(
         "mode": mode if len(x) > 1 else "markers",
         "line": {"color": colour, "width": width, "dash": dash},
         "marker": {"color": colour, "size": 4},
-        "hovertemplate": "%{y:.4f}",
+        "hovertemplate": hover,
     }
 
 

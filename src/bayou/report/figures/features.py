@@ -12,7 +12,8 @@ from bayou.outputs.group_priors import GroupPrior, group_priors
 from bayou.outputs.pair_features import PairStrengths, has_pairs, pair_strengths
 from bayou.report import sentences
 from bayou.report.facts import DRAWN, UNNAMED, RunFacts
-from bayou.report.figures.elements import DOTS, Figure, View, axis, dots, escaped, layout, numbers
+from bayou.report.figures import elements as draw
+from bayou.report.figures.elements import DOTS, Figure, View
 
 # Number of a column's values named in its hover text.
 NAMED_VALUES = 5
@@ -44,10 +45,10 @@ def columns(facts: RunFacts) -> Figure | None:
 def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStrength]) -> View:
     custom = [
         [
-            escaped(sentences.shortened(column.name, 80)),
+            draw.escaped(sentences.shortened(column.name, 80)),
             sentences.count(column.features, "feature"),
             "<br>".join(
-                f"{sentences.signed(strengths.mean[i])} {escaped(sentences.shortened(strengths.name(i), 60))}"
+                f"{sentences.signed(strengths.mean[i])} {draw.escaped(sentences.shortened(strengths.name(i), 60))}"
                 for i in column.top_features[:NAMED_VALUES].tolist()
             ),
         ]
@@ -62,7 +63,8 @@ def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStre
 
 def _priors_view(priors: list[GroupPrior]) -> View:
     custom = [
-        [escaped(sentences.shortened(prior.name, 80)), sentences.count(prior.features, "feature")] for prior in priors
+        [draw.escaped(sentences.shortened(prior.name, 80)), sentences.count(prior.features, "feature")]
+        for prior in priors
     ]
     sizes, names = [prior.sd for prior in priors], [prior.name for prior in priors]
     hover = "weights of about %{x:.3g}"
@@ -82,7 +84,7 @@ def _bars_view(
         "customdata": custom,
         "hovertemplate": f"<b>%{{customdata[0]}}</b>, %{{customdata[1]}}<br>{hover}<extra></extra>",
     }
-    return View(view, [bars], _named_rows(names, axis(title, rangemode="tozero")))
+    return View(view, [bars], _named_rows(names, draw.axis(title, rangemode="tozero")))
 
 
 def features(facts: RunFacts) -> Figure | None:
@@ -122,7 +124,7 @@ def pairs(facts: RunFacts) -> Figure | None:
 
 def _pairs_view(name: str, shown: PairStrengths, chosen: list[int]) -> View:
     names, mean, sd = [shown.name(k) for k in chosen], shown.mean[chosen], shown.sd[chosen]
-    custom = [[escaped(sentences.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)]
+    custom = [[draw.escaped(sentences.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)]
     hover = "weight %{x:+.3g} ± %{customdata[1]} (sd)"
     return _dots_view(name, names, mean, sd, custom, hover)
 
@@ -133,11 +135,11 @@ def _dots_view(
     """Return a view with a dot and a 95% interval for each weight."""
     marker = {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8}
     hover = f"<b>%{{customdata[0]}}</b><br>{hover}<extra></extra>"
-    trace = dots(mean, mean, marker, custom, hover) | {"y": list(range(len(names)))}
+    trace = draw.dots(mean, mean, marker, custom, hover) | {"y": list(range(len(names)))}
     if sd is not None:
-        ends = {"type": "data", "array": numbers(z_score(0.95) * sd)}
+        ends = {"type": "data", "array": draw.numbers(z_score(0.95) * sd)}
         trace["error_x"] = ends | {"color": "@ink/45", "thickness": 1.6, "width": 0}
-    return View(view, [trace], _named_rows(names, axis("weight", zeroline=True)))
+    return View(view, [trace], _named_rows(names, draw.axis("weight", zeroline=True)))
 
 
 def _features_of_classes(facts: RunFacts) -> Figure | None:
@@ -164,7 +166,7 @@ def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> Vi
     names = [strengths.name(k, UNNAMED) for k in top.tolist()]
     custom = [
         [
-            escaped(sentences.shortened(names[n], 80)),
+            draw.escaped(sentences.shortened(names[n], 80)),
             "" if sd is None else f" ± {sd[n]:.3g} (sd)",
             sentences.percent(strengths.seen[k]),
             sentences.percent(strengths.share[k]),
@@ -182,9 +184,9 @@ def _height(views: list[View]) -> int:
 
 def _named_rows(names: list[str], x: dict[str, Any]) -> dict[str, Any]:
     """Return the layout of a view with a row for each name."""
-    ticks = {"tickvals": list(range(len(names))), "ticktext": [escaped(sentences.shortened(n, 42)) for n in names]}
+    ticks = {"tickvals": list(range(len(names))), "ticktext": [draw.escaped(sentences.shortened(n, 42)) for n in names]}
     y = {"range": [len(names) - 0.4, -0.6], "automargin": True, "fixedrange": True, "zeroline": False}
-    return layout(x, ticks | y, showlegend=False)
+    return draw.layout(x, ticks | y, showlegend=False)
 
 
 def inclusion(facts: RunFacts) -> Figure | None:
@@ -192,8 +194,8 @@ def inclusion(facts: RunFacts) -> Figure | None:
     if strengths.inclusion is None or not len(strengths):
         return None
     top = strengths.top(DRAWN, "inclusion")
-    needed = axis("probability that the feature is needed", range=[-0.02, 1.02], tickformat=".0%")
-    by_weight = layout(axis("weight", zeroline=True), needed, showlegend=False)
+    needed = draw.axis("probability that the feature is needed", range=[-0.02, 1.02], tickformat=".0%")
+    by_weight = draw.layout(draw.axis("weight", zeroline=True), needed, showlegend=False)
     views = [View("all", [_needed(strengths, strengths.top(DOTS, "inclusion"))], by_weight)]
     if len(top):
         trace = _needed(strengths, top)
@@ -214,9 +216,9 @@ def _needed(strengths: FeatureStrengths, top: np.ndarray) -> dict[str, Any]:
     """Return a dot for each feature: its weight and its inclusion probability."""
     assert strengths.inclusion is not None
     custom = [
-        [escaped(sentences.shortened(strengths.name(k, UNNAMED), 80)), sentences.signed(strengths.mean[k])]
+        [draw.escaped(sentences.shortened(strengths.name(k, UNNAMED), 80)), sentences.signed(strengths.mean[k])]
         for k in top.tolist()
     ]
     hover = "<b>%{customdata[0]}</b><br>needed with probability %{y:.3f}<br>weight %{customdata[1]}<extra></extra>"
     marker = {"color": "@blue/65", "size": 8}
-    return dots(strengths.mean[top], strengths.inclusion[top], marker, custom, hover, cliponaxis=False)
+    return draw.dots(strengths.mean[top], strengths.inclusion[top], marker, custom, hover, cliponaxis=False)

@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayou.report.facts import RunFacts
-from bayou.report.figures.elements import (
-    PALETTE,
-    Figure,
-    View,
-    area,
-    axis,
-    escaped,
-    examples_axis,
-    layout,
-    line,
-    numbers,
-)
+from bayou.report.figures import elements as draw
+from bayou.report.figures.elements import PALETTE, Figure, View
 
 # The heaviest lanes have a color each; the others are one gray band.
 LANES = len(PALETTE)
@@ -39,8 +29,8 @@ def lanes(facts: RunFacts) -> Figure | None:
     order = sorted(range(len(names)), key=lambda k: -float(weight[:, k].max()))
     shown = sorted(order[:LANES])
     rest = sorted(order[LANES:])
-    x = examples_axis(float(example[0]), float(example[-1]))
-    shares = layout(x, axis("weight in the mixture", range=[0, 1], tickformat=".0%"), "x unified")
+    x = draw.examples_axis(float(example[0]), float(example[-1]))
+    shares = draw.layout(x, draw.axis("weight in the mixture", range=[0, 1], tickformat=".0%"), "x unified")
     views = [View("weight", _lane_areas(example, weight, names, shown, rest), shares)]
     whole = [next((p["loss"] for p in parts if "share" in p), math.nan) for _, parts in looks]
     if np.isfinite(whole).all():
@@ -63,12 +53,15 @@ def _lane_areas(
     bands = [(names[k], weight[:, k], PALETTE[place]) for place, k in enumerate(shown)]
     if rest:
         bands.append((f"{len(rest)} others", weight[:, rest].sum(axis=1), OTHERS))
-    return [area(example, height, escaped(name), colour, 65, "%{y:.1%}", width=0.6) for name, height, colour in bands]
+    return [
+        draw.area(example, height, draw.escaped(name), colour, 65, "%{y:.1%}", width=0.6)
+        for name, height, colour in bands
+    ]
 
 
 def _lane_losses(example: np.ndarray, above: np.ndarray, names: list[str], shown: list[int], x: dict[str, Any]) -> View:
     data = [
-        line(example, above[:, k], escaped(names[k]), PALETTE[place], width=1.8) | {"hovertemplate": "%{y:+.4f}"}
+        draw.line(example, above[:, k], draw.escaped(names[k]), PALETTE[place], width=1.8, hover="%{y:+.4f}")
         for place, k in enumerate(shown)
     ]
     settled = above[example >= example[-1] / 30][:, shown]
@@ -76,5 +69,5 @@ def _lane_losses(example: np.ndarray, above: np.ndarray, names: list[str], shown
     low, high = (float(settled.min()), float(settled.max())) if settled.size else (0.0, 1.0)
     low, high = min(low, 0.0), max(high, 0.0)
     room = 0.08 * (high - low) or 0.01
-    y = axis("loss minus that of the whole", range=numbers([low - room, high + room]), zeroline=True)
-    return View("loss", data, layout(x, y, "x unified"))
+    y = draw.axis("loss minus that of the whole", range=draw.numbers([low - room, high + room]), zeroline=True)
+    return View("loss", data, draw.layout(x, y, "x unified"))

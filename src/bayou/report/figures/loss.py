@@ -9,7 +9,8 @@ import numpy as np
 
 from bayou.report import sentences
 from bayou.report.facts import ReportedRun, RunFacts
-from bayou.report.figures.elements import PALETTE, Figure, View, axis, escaped, examples_axis, layout, line, numbers
+from bayou.report.figures import elements as draw
+from bayou.report.figures.elements import PALETTE, Figure, View
 
 # Squared losses that differ by this factor get a logarithmic axis, so that outliers do not flatten the curve.
 STEEP = 20.0
@@ -24,19 +25,19 @@ def loss(facts: RunFacts) -> Figure:
     if len(example) > 2 and 4 * (example[-1] - example[-2]) < example[-2] - example[-3]:
         recent[-1] = False  # and so does a last point soon after the one before
     data = [
-        line(example[recent], curve["window_loss"][recent], "recent", "@blue/55", width=1.2, mode="lines+markers"),
-        line(example, loss, "so far", "@blue", width=2.6),
+        draw.line(example[recent], curve["window_loss"][recent], "recent", "@blue/55", width=1.2, mode="lines+markers"),
+        draw.line(example, loss, "so far", "@blue", width=2.6),
     ]
     heights = list(loss[example >= min(50, last)]) + list(curve["window_loss"][recent])
     if facts.base_loss:
         heights.append(facts.base_loss)
         guess = "always the mean so far" if facts.is_regression else "always the share of positives"
         guess = "always the shares of the classes" if facts.is_multiclass else guess
-        data.append(line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
+        data.append(draw.line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
     held = facts.run.loss_of(facts.run.held_out)
     if held is not None:
         heights.append(held)
-        data.append(line(ends, np.full(2, held), "held out", "@orange", dash="dot"))
+        data.append(draw.line(ends, np.full(2, held), "held out", "@orange", dash="dot"))
     how = (
         "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
         "was predicted before it was learned from, so this is how well it does on the next example, told all labels "
@@ -52,11 +53,13 @@ def compared(runs: Sequence[ReportedRun]) -> Figure:
     for k, run in enumerate(runs):
         curve = run.result.curve
         shown = curve["example"] >= min(10, run.result.examples)
-        name = f"{escaped(run.name)} · {sentences.number(run.loss)}"
+        name = f"{draw.escaped(run.name)} · {sentences.number(run.loss)}"
         # Nine colors, then the same dashed.
         dash = "solid" if k < len(PALETTE) else "dash"
         loss = curve[run.loss_name]
-        data.append(line(curve["example"][shown], loss[shown], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash))
+        data.append(
+            draw.line(curve["example"][shown], loss[shown], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash)
+        )
         heights += list(loss[curve["example"] >= min(100, run.result.examples)])
         last = max(last, run.result.examples)
     views = [View("", data, _layout(runs[0].loss_name, heights, last))]
@@ -69,9 +72,9 @@ def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:
     title, spread = loss_name.replace("_", " "), np.quantile(heights, [0.1, 0.9])
     if loss_name == "squared_loss" and 0.0 < STEEP * spread[0] < spread[1]:
         low, high = np.log10([min(height for height in heights if height > 0.0), max(heights)])
-        y = axis(title, type="log", range=numbers([low - 0.1, high + 0.1]), tickformat="~s", nticks=6)
+        y = draw.axis(title, type="log", range=draw.numbers([low - 0.1, high + 0.1]), tickformat="~s", nticks=6)
     else:
         low, high = min(heights), max(heights)
         room = 0.08 * (high - low) or 0.05
-        y = axis(title, range=numbers([max(low - room, 0.0), high + room]))
-    return layout(examples_axis(min(10, last), last), y, "x unified")
+        y = draw.axis(title, range=draw.numbers([max(low - room, 0.0), high + room]))
+    return draw.layout(draw.examples_axis(min(10, last), last), y, "x unified")

@@ -13,21 +13,8 @@ import numpy as np
 from bayou.evaluate.regression import LEVEL
 from bayou.report import sentences
 from bayou.report.facts import RunFacts
-from bayou.report.figures.elements import (
-    Figure,
-    View,
-    axis,
-    diagonal,
-    dots,
-    dotted,
-    examples_axis,
-    intervals,
-    layout,
-    line,
-    numbers,
-    place,
-    usual,
-)
+from bayou.report.figures import elements as draw
+from bayou.report.figures.elements import Figure, View
 from bayou.report.figures.predictions import wilson
 from bayou.report.recorder import Sample
 
@@ -35,15 +22,15 @@ HOVER = "%{customdata[0]}<br>predicted %{customdata[1]}, actual %{customdata[2]}
 
 
 def predicted(facts: RunFacts) -> Figure | None:
-    sample = facts.second_half[dotted(facts)]
+    sample = facts.second_half[draw.dotted(facts)]
     if not len(sample):
         return None
-    low, high = usual(np.concatenate([sample.expected, sample.label]))
+    low, high = draw.usual(np.concatenate([sample.expected, sample.label]))
     room = 0.03 * (high - low)
     traces, beyond = _dots(sample, sample.expected, sample.label, (low, high), (low, high))
-    ends = numbers([low - room, high + room])
-    axes = layout(axis("predicted", range=ends), axis("actual", range=ends), showlegend=False)
-    views = [View("", [diagonal(low, high), *traces], axes)]
+    ends = draw.numbers([low - room, high + room])
+    axes = draw.layout(draw.axis("predicted", range=ends), draw.axis("actual", range=ends), showlegend=False)
+    views = [View("", [draw.diagonal(low, high), *traces], axes)]
     how = "A sample of the predictions from the second half of the run. On the dashed line they were right."
     how += _counted(beyond, len(sample))
     return Figure("predicted", "Predicted and actual numbers", how, views, wide=True)
@@ -56,21 +43,22 @@ def residuals(facts: RunFacts) -> Figure | None:
         return None
     missed, example = sample.label - sample.expected, facts.stretches[1]
     settled = missed[sample.row >= min(30, sample.row[-1])]
-    low, high = usual(settled if len(settled) else missed)
+    low, high = draw.usual(settled if len(settled) else missed)
     data = []
     if facts.has_posterior:
         reach = _halves(facts)
         low, high = min(low, -float(reach[-1])), max(high, float(reach[-1]))
         for sign in (1.0, -1.0):
-            edge = line(example, np.clip(sign * reach, 2 * low, 2 * high), "90% intervals", "@orange", width=1.6)
-            data.append(edge | {"showlegend": sign > 0, "hovertemplate": "%{y:.3g}"})
+            edge = np.clip(sign * reach, 2 * low, 2 * high)
+            drawn = draw.line(example, edge, "90% intervals", "@orange", width=1.6, hover="%{y:.3g}")
+            data.append(drawn | {"showlegend": sign > 0})
     keep = _spread(sample)
     chosen = sample[keep]
     traces, beyond = _dots(chosen, chosen.row + 1.0, missed[keep], None, (low, high))
     room = 0.04 * (high - low)
-    x = examples_axis(float(max(chosen.row[0], 0) + 1), float(sample.row[-1] + 1))
-    y = axis("actual − predicted", range=numbers([low - room, high + room]), zeroline=True)
-    views = [View("", traces + data, layout(x, y))]
+    x = draw.examples_axis(float(max(chosen.row[0], 0) + 1), float(sample.row[-1] + 1))
+    y = draw.axis("actual − predicted", range=draw.numbers([low - room, high + room]), zeroline=True)
+    views = [View("", traces + data, draw.layout(x, y))]
     how = "How far each prediction was off, as it learned. Early and late rows are shown alike; above 0 it was too low."
     if facts.has_posterior:
         how += " Between the lines, half the mean width of the 90% intervals, nine of ten should lie."
@@ -88,14 +76,12 @@ def coverage(facts: RunFacts) -> Figure | None:
     inside = facts.averages(((low <= sample.label) & (sample.label <= high)).astype(np.float64))
     least, most = wilson(inside, np.bincount(stretch).astype(np.float64))
     ends = np.array([example[0], example[-1]])
-    shares = line(example, inside, "inside", "@blue", width=1.6, mode="lines+markers") | {
-        "error_y": intervals(inside, least, most, thickness=1.4),
-        "hovertemplate": "%{y:.1%}",
-    }
-    data = [shares, line(ends, np.full(2, LEVEL), "right", "@grey", dash="dash") | {"hovertemplate": "%{y:.0%}"}]
+    shares = draw.line(example, inside, "inside", "@blue", width=1.6, mode="lines+markers", hover="%{y:.1%}")
+    shares["error_y"] = draw.intervals(inside, least, most, thickness=1.4)
+    data = [shares, draw.line(ends, np.full(2, LEVEL), "right", "@grey", dash="dash", hover="%{y:.0%}")]
     bottom = min(0.5, float(least[example >= min(100, example[-1])].min()) - 0.05)
-    y = axis("inside", range=numbers([max(bottom, 0.0), 1.02]), tickformat=".0%")
-    views = [View("", data, layout(examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
+    y = draw.axis("inside", range=draw.numbers([max(bottom, 0.0), 1.02]), tickformat=".0%")
+    views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
     how = (
         "Of the rows that were kept, the share whose number fell inside its 90% interval. Above the dashed line "
         "intervals were too wide, below it too narrow. Bars: 95% confidence. Over all rows it is "
@@ -133,13 +119,13 @@ def _dots(
     ):
         rows, number = sample[chosen], sentences.number
         custom = [
-            [place(rows, k), number(expected), number(actual), sentences.signed(actual - expected)]
+            [draw.place(rows, k), number(expected), number(actual), sentences.signed(actual - expected)]
             for k, (expected, actual) in enumerate(zip(rows.expected, rows.label, strict=True))
         ]
         if custom:
             left_right, up_down = np.clip(x, left, right)[chosen], np.clip(y, *up)[chosen]
             marker |= {"line": {"width": 0}}
-            traces.append(dots(left_right, up_down, marker, custom, HOVER, name=name, cliponaxis=False))
+            traces.append(draw.dots(left_right, up_down, marker, custom, HOVER, name=name, cliponaxis=False))
     return traces, int(out.sum())
 
 

@@ -10,20 +10,8 @@ from scipy.special import logit
 from bayou.core.prediction import z_score
 from bayou.report import sentences
 from bayou.report.facts import RunFacts
-from bayou.report.figures.elements import (
-    Figure,
-    View,
-    axis,
-    bars,
-    bin_edges,
-    diagonal,
-    dots,
-    histogram_layout,
-    intervals,
-    layout,
-    numbers,
-    odds_ticks,
-)
+from bayou.report.figures import elements as draw
+from bayou.report.figures.elements import Figure, View
 
 # A confusion matrix of at most this many classes takes half the page.
 HALF = 5
@@ -40,12 +28,12 @@ def reliability(facts: RunFacts) -> Figure:
         [sentences.percent(a), sentences.percent(b), sentences.percent(c), sentences.percent(d), f"{e:,.0f}"]
         for a, b, c, d, e in zip(p, rate, low, high, n, strict=True)
     ]
-    scale = {"range": numbers([0.0, top]), "tickformat": ".0%" if top > 0.1 else ".1%" if top > 0.01 else ".2%"}
+    scale = {"range": draw.numbers([0.0, top]), "tickformat": ".0%" if top > 0.1 else ".1%" if top > 0.01 else ".2%"}
     views = [View("plain", _groups(p, rate, low, high, custom, top), _against(scale))]
     least = 0.5 / n.sum()  # a rate of 0 has no log-odds
     p, rate, low, high = (logit(np.clip(column, least, 1.0 - least)) for column in (p, rate, low, high))
     ends = float(min(p.min(), rate.min())) - 0.5, float(max(p.max(), rate.max())) + 0.5
-    scale = {"range": numbers(ends)} | odds_ticks(*ends)
+    scale = {"range": draw.numbers(ends)} | draw.odds_ticks(*ends)
     views.append(View("log-odds", _groups(p, rate, low, high, custom, ends[1], ends[0]), _against(scale)))
     how = (
         "Predictions in groups of equal size, from low to high: the probability that was predicted, and how often it "
@@ -62,7 +50,7 @@ def reliability(facts: RunFacts) -> Figure:
 
 
 def _against(scale: dict[str, Any]) -> dict[str, Any]:
-    return layout(axis("predicted", **scale), axis("observed", **scale), showlegend=False)
+    return draw.layout(draw.axis("predicted", **scale), draw.axis("observed", **scale), showlegend=False)
 
 
 def _groups(
@@ -78,8 +66,8 @@ def _groups(
         "predicted %{customdata[0]}<br>observed %{customdata[1]} (%{customdata[2]} to %{customdata[3]})"
         "<br>%{customdata[4]} examples<extra></extra>"
     )
-    more: dict[str, Any] = {"name": "predictions", "cliponaxis": False, "error_y": intervals(rate, low, high)}
-    return [diagonal(bottom, top), dots(p, rate, {"color": "@blue", "size": 8}, custom, hover, **more)]
+    more: dict[str, Any] = {"name": "predictions", "cliponaxis": False, "error_y": draw.intervals(rate, low, high)}
+    return [draw.diagonal(bottom, top), draw.dots(p, rate, {"color": "@blue", "size": 8}, custom, hover, **more)]
 
 
 def wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -95,16 +83,16 @@ def scores(facts: RunFacts) -> Figure | None:
     if not len(sample):
         return None
     odds = logit(np.clip(sample.expected, 1e-9, 1 - 1e-9))
-    edges = bin_edges(odds)
+    edges = draw.bin_edges(odds)
     data = []
     for name, chosen, colour in (
         ("negatives", sample.label == 0, "@orange"),
         ("positives", sample.label > 0, "@blue"),
     ):
         if chosen.any():
-            data.append(bars(edges, odds[chosen], sample.stream_weight[chosen], name, colour, log_odds=True))
-    x = axis("predicted probability, on a log-odds scale", **odds_ticks(edges[0], edges[-1]))
-    views = [View("", data, histogram_layout(x, axis("share of that label", tickformat=".0%")))]
+            data.append(draw.bars(edges, odds[chosen], sample.stream_weight[chosen], name, colour, log_odds=True))
+    x = draw.axis("predicted probability, on a log-odds scale", **draw.odds_ticks(edges[0], edges[-1]))
+    views = [View("", data, draw.histogram_layout(x, draw.axis("share of that label", tickformat=".0%")))]
     how = (
         "The probabilities given to examples that turned out positive, and to those that turned out negative. The "
         "further apart the two hills are, the better it tells them apart."

@@ -7,23 +7,8 @@ import numpy as np
 from bayou.core import links
 from bayou.report import sentences
 from bayou.report.facts import RunFacts
-from bayou.report.figures.elements import (
-    Figure,
-    View,
-    area,
-    axis,
-    bars,
-    bin_edges,
-    dots,
-    dotted,
-    escaped,
-    examples_axis,
-    histogram_layout,
-    layout,
-    line,
-    numbers,
-    place,
-)
+from bayou.report.figures import elements as draw
+from bayou.report.figures.elements import Figure, View
 from bayou.report.recorder import TopClass
 
 HOVER = "%{customdata[0]}: %{customdata[1]}<br>95%: %{customdata[2]}<br>aleatoric %{x:.3f}, epistemic %{y:.3f}"
@@ -33,15 +18,15 @@ def split_over_time(facts: RunFacts) -> Figure:
     time = facts.over_time
     example = time["example"]
     data = [
-        area(example, time["aleatoric"], "chance (aleatoric)", "@blue", 35, "%{y:.4g}", width=0.5),
-        area(example, time["epistemic"], "lack of examples (epistemic)", "@orange", 60, "%{y:.4g}", width=0.5),
-        line(example, time["loss"], "actual loss", "@ink", width=1.6, dash="dot"),
+        draw.area(example, time["aleatoric"], "chance (aleatoric)", "@blue", 35, "%{y:.4g}", width=0.5),
+        draw.area(example, time["epistemic"], "lack of examples (epistemic)", "@orange", 60, "%{y:.4g}", width=0.5),
+        draw.line(example, time["loss"], "actual loss", "@ink", width=1.6, dash="dot"),
     ]
     # The losses of the first few examples may be of any size.
     total, settled = time["aleatoric"] + time["epistemic"], example >= min(30.0, example[-1])
     top = 1.1 * max(float(total[settled].max()), float(np.median(time["loss"][settled])))
-    y = axis("squared loss" if facts.is_regression else "nats per example", range=numbers([0.0, top or 1.0]))
-    views = [View("", data, layout(examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
+    y = draw.axis("squared loss" if facts.is_regression else "nats per example", range=draw.numbers([0.0, top or 1.0]))
+    views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
     how = (
         "The loss it expected, in two parts. Chance stays, however many examples come; lack of examples goes away as "
         "they do. Where the dotted line of the actual loss lies above both, it was too sure of itself."
@@ -54,18 +39,18 @@ def deviations(facts: RunFacts) -> Figure | None:
     if not len(sample):
         return None
     sd = np.sqrt(sample.variance)
-    edges = bin_edges(sd, low=0.0, most=0.985)
+    edges = draw.bin_edges(sd, low=0.0, most=0.985)
     rows = facts.run.recorder.rows
     parts = [
         ("first tenth of the run", sample.row < rows / 10, "@orange"),
         ("second half", sample.row >= rows / 2, "@blue"),
     ]
-    data = [bars(edges, sd[c], sample.stream_weight[c], name, colour) for name, c, colour in parts if c.any()]
+    data = [draw.bars(edges, sd[c], sample.stream_weight[c], name, colour) for name, c, colour in parts if c.any()]
     logistic = links.find(facts.link).is_log_odds and not facts.is_regression
     of = "the most probable class's log-odds" if facts.is_multiclass else "the score" + " (log-odds)" * logistic
     of = "the expected number" if facts.is_regression else of
-    y = axis("share of predictions", tickformat=".0%")
-    views = [View("", data, histogram_layout(axis(f"standard deviation of {of}"), y))]
+    y = draw.axis("share of predictions", tickformat=".0%")
+    views = [View("", data, draw.histogram_layout(draw.axis(f"standard deviation of {of}"), y))]
     how = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
     if logistic:
         how += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
@@ -75,7 +60,7 @@ def deviations(facts: RunFacts) -> Figure | None:
 def split_scatter(facts: RunFacts) -> Figure | None:
     if facts.is_regression:
         return None  # noise is nearly the same for all
-    keep = dotted(facts)
+    keep = draw.dotted(facts)
     aleatoric, epistemic = (part[keep] for part in facts.late_split)
     sample = facts.second_half[keep]
     low, high = facts.interval(sample)
@@ -89,18 +74,18 @@ def split_scatter(facts: RunFacts) -> Figure | None:
             continue
         custom = [
             [
-                place(sample, k),
-                escaped(sentences.format_prediction(facts, sample, k)),
+                draw.place(sample, k),
+                draw.escaped(sentences.format_prediction(facts, sample, k)),
                 f"{sentences.percent(low[k])} to {sentences.percent(high[k])}",
             ]
             for k in np.flatnonzero(chosen).tolist()
         ]
         marker = {"color": f"{colour}/55", "size": 5}
-        data.append(dots(aleatoric[chosen], epistemic[chosen], marker, custom, HOVER, name=name))
-    x = axis("chance in the label (aleatoric), nats", rangemode="tozero")
-    y = axis("lack of examples (epistemic), nats", rangemode="tozero")
+        data.append(draw.dots(aleatoric[chosen], epistemic[chosen], marker, custom, HOVER, name=name))
+    x = draw.axis("chance in the label (aleatoric), nats", rangemode="tozero")
+    y = draw.axis("lack of examples (epistemic), nats", rangemode="tozero")
     how = (
         "A sample of the predictions from the second half of the run. Far right: nearly a coin toss, and known to be "
         "one. High up: something in the example is new; labels for such examples teach the most."
     )
-    return Figure("dots", "Coin tosses and new things", how, [View("", data, layout(x, y))])
+    return Figure("dots", "Coin tosses and new things", how, [View("", data, draw.layout(x, y))])

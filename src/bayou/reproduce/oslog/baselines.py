@@ -74,18 +74,6 @@ class River:
         return np.clip(np.nan_to_num(means, nan=1e6), -1e6, 1e6)
 
 
-def _rivers_linear(rate: float) -> River:
-    from river import linear_model, optim
-
-    return River(linear_model.LinearRegression(optimizer=optim.SGD(rate), intercept_lr=rate))
-
-
-def _rivers_bayes() -> River:
-    from river import linear_model
-
-    return River(linear_model.BayesianLinearRegression())
-
-
 @dataclass(frozen=True)
 class Baseline:
     """Learner, made by `make(n_features, setting)`, and the settings to try, its default first."""
@@ -105,11 +93,18 @@ def methods() -> tuple[list[Baseline], str | None]:
         Baseline("SGDRegressor", lambda n, r: ScikitLearnSGD(n, r), (0.01, 1e-4, 1e-3, 0.1)),
     ]
     try:
-        import river  # noqa: F401
+        from river import linear_model, optim
     except ImportError:
         return found, "river is not installed: its two regressors are left out (pip install river)."
-    found.append(Baseline("river linear", lambda n, r: _rivers_linear(r), (0.01, 1e-4, 1e-3, 0.1)))
-    found.append(Baseline("river Bayesian", lambda n, _: _rivers_bayes(), (None,), MOST_FOR_RIVERS_BAYES))
+
+    def linear(n: int, rate: float) -> River:
+        return River(linear_model.LinearRegression(optimizer=optim.SGD(rate), intercept_lr=rate))
+
+    def bayesian(n: int, setting: None) -> River:
+        return River(linear_model.BayesianLinearRegression())
+
+    found.append(Baseline("river linear", linear, (0.01, 1e-4, 1e-3, 0.1)))
+    found.append(Baseline("river Bayesian", bayesian, (None,), MOST_FOR_RIVERS_BAYES))
     return found, None
 
 
