@@ -50,7 +50,8 @@ class Figure:
 
     def plain(self) -> dict[str, Any]:
         """Return the dictionary that page.js reads."""
-        views = [{"name": v.name, "data": v.data, "layout": {**v.layout, "height": self.height}} for v in self.views]
+        height = {"height": self.height}
+        views = [{"name": view.name, "data": view.data, "layout": view.layout | height} for view in self.views]
         return {"key": self.key, "views": views}
 
 
