@@ -260,7 +260,7 @@ def seen_features(learner: Learner, extras: Extras | None = None) -> SeenFeature
     extras = learner.extras if extras is None else extras
     recipe, names, uses = extras.recipe, extras.names, extras.uses
     features = learner.touched
-    known = [None] * len(features) if names is None else list(names.name_of(features))
+    known: list[str | None] = [None] * len(features) if names is None else list(names.name_of(features))
     moments = None if uses is None or not uses.counted else uses.counts_of(features)
     return SeenFeatures(features, known, moments, *_families(known, recipe), recipe)
 
