@@ -42,8 +42,8 @@ def test_a_row_alone_is_a_batch_of_one(case, batch):
         values.flags.writeable = False  # as all of a batch
         alone.values = values
         expected = learner.learn(alone)[0]
-        assert same(np.asarray(by_row.learn_row(row, alone.labels[0], 0.0)), expected)
-        assert same(np.asarray(by_row.learn_row(row, alone.labels[0], float(alone.weights[0]))), expected)
+        assert same(np.asarray(by_row.learn_example(row, alone.labels[0], 0.0)), expected)
+        assert same(np.asarray(by_row.learn_example(row, alone.labels[0], float(alone.weights[0]))), expected)
     assert bits(by_row) == bits(learner)
 
 

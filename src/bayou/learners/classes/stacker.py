@@ -54,7 +54,7 @@ class StackerScratch(NamedTuple):
     mean: np.ndarray
     C: np.ndarray  # rows padded to a multiple of four
     A: np.ndarray
-    OFFSET: np.ndarray  # I + C A
+    B: np.ndarray  # I + C A
     weighted: np.ndarray  # lines times g_k q_k
     u: np.ndarray
     slope: np.ndarray
@@ -249,8 +249,8 @@ def _learn(view, begin, work, prior, slots, room, n_classes, label, c, memory, o
         off = load(work.unit, middle - label + k) - load(numbers, Q * padded + k)
         store(numbers, D * padded + k, off * load(numbers, SQRT_G * padded + k) * c)
     _weigh(view, begin, work, room, n_classes, c)
-    _product(work.OFFSET, C, work.A, rows, room, work.unit)
-    _solve(C, work.OFFSET, slots, room)
+    _product(work.B, C, work.A, rows, room, work.unit)
+    _solve(C, work.B, slots, room)
     for at in range(0, room, LANES):
         moved = load(mean, at)
         for i in range(slots):
