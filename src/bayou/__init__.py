@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for type checkers; at run time, __getattr__ loads these nam
     from bayou.core.errors import WrongTask as WrongTask
     from bayou.core.storage import load as load
     from bayou.estimators import *  # noqa: F403
+    from bayou.runs.contrast import contrast as contrast
     from bayou.runs.features import features as features
     from bayou.runs.look import look as look
     from bayou.runs.predict import predict as predict
@@ -41,6 +42,7 @@ _HOME = {
     "SelectByInclusion": "bayou.estimators",
     "WrongTask": "bayou.core.errors",
     "load": "bayou.core.storage",
+    "contrast": "bayou.runs.contrast",
     "features": "bayou.runs.features",
     "look": "bayou.runs.look",
     "predict": "bayou.runs.predict",

@@ -131,6 +131,42 @@ class InspectionMixin(StorageMixin):
             variance = np.array(self._variance_at(features), np.float64) if self.has_posterior else None
         return Weights(mean, variance)
 
+    def covariance(self, features: Any) -> np.ndarray:
+        """Return the joint covariance of some features' weights.
+
+        It is diagonal for learners whose posterior is: for all but `Joint` with covariance="full".
+
+        >>> from bayou.learners import Marginal
+        >>> Marginal(n_features=10, prior_variance=4.0).covariance([3, 7]).tolist()
+        [[4.0, 0.0], [0.0, 4.0]]
+        """
+        if not self.has_posterior:
+            raise no_posterior(self.name)
+        features = feature_numbers(features, self._n_features)
+        with self._lock:
+            return self._covariance_at(features)
+
+    def contrast(self, features: Any, weights: Any) -> Weights:
+        """Return mean and variance of a linear combination of weights: with 1 and -1, of a difference.
+
+        >>> from bayou.learners import Marginal
+        >>> difference = Marginal(n_features=10).contrast([3, 7], [1, -1])
+        >>> float(difference.mean), float(difference.variance)
+        (0.0, 2.0)
+        """
+        features, factors = feature_numbers(features, self._n_features), np.asarray(weights, np.float64)
+        if factors.shape != features.shape or not np.isfinite(factors).all():
+            raise BadInput(f"a contrast of {features.size} features needs as many finite weights, one for each.")
+        with self._lock:
+            mean = self.weights_at(features).mean @ factors
+            variance = factors @ self._covariance_at(features) @ factors if self.has_posterior else None
+        return Weights(mean, variance)
+
+    def _covariance_at(self, features: np.ndarray) -> np.ndarray:
+        """Return the joint covariance of some weights. Override where the posterior is not diagonal."""
+        variance = np.array(self._variance_at(features), np.float64)
+        return np.where(features[:, None] == features, variance, 0.0)
+
     def weight_view(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> WeightView:
         """Return weights and the intercept for display, with the components that their variances come from.
 

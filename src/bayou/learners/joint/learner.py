@@ -200,6 +200,10 @@ class Joint(DiagonalGaussian):
         # A sum of many terms may round to slightly more than the prior variance.
         return np.minimum(variance, 1.0 / self._prior[:, PRECISION])[:-1][features].astype(self._dtype)
 
+    def _covariance_at(self, features: np.ndarray) -> np.ndarray:
+        joint: np.ndarray = self.covariance_matrix()[np.ix_(features, features)]
+        return joint
+
     def covariance_matrix(self) -> np.ndarray:
         """Return the covariance matrix of all weights, with the intercept, if any, in the last row and column."""
         size = self._n_features + self._has_intercept

@@ -1,0 +1,54 @@
+"""`bayou.contrast`: a linear combination of a model's weights, by name, with its interval."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bayou.core.errors import BadInput, NoPosterior
+from bayou.core.learner import Learner
+from bayou.core.storage import load
+
+
+class Contrast(NamedTuple):
+    """Mean and standard deviation of a linear combination of weights, and an interval that contains it."""
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+
+
+def contrast(model: str | os.PathLike[str] | Learner, weights: Mapping[str, float], *, level: float = 0.95) -> Contrast:
+    """Return a linear combination of weights, such as the difference of two.
+
+    Args:
+        model: a file, or a learner.
+        weights: the factor of each feature, by the name that `bayou.features` lists.
+        level: posterior probability of the interval.
+
+    Raises:
+        BadInput: if the model has not seen a feature, or predicts several classes.
+        NoPosterior: if its weights have no variances.
+
+    >>> import pyarrow as pa
+    >>> from bayou.runs.train import train
+    >>> clicks = pa.table({"site": ["a", "b"] * 50, "clicked": [1, 0] * 50})
+    >>> model = train(clicks, label="clicked", learner="marginal", bits=10).learner
+    >>> contrast(model, {"site=a": 1, "site=b": -1}).low > 0
+    True
+    """
+    learner = model if isinstance(model, Learner) else load(model)
+    if learner.record.task == "multiclass":
+        raise BadInput("a contrast is of the weights of one class; this model predicts several.")
+    features, names = learner.touched, learner.extras.names
+    known = map(str, features.tolist()) if names is None else names.name_of(features)
+    index = dict(zip(known, features.tolist(), strict=True))
+    if missing := [name for name in weights if name not in index]:
+        raise BadInput(f"the model has not seen the feature {missing[0]!r}; bayou.features lists those it has.")
+    found = learner.contrast([index[name] for name in weights], list(weights.values()))
+    if found.variance is None:
+        raise NoPosterior(f"{learner.name} models have no variances; use a Bayesian learner such as bank.")
+    low, high = found.interval(level)
+    return Contrast(float(found.mean), float(found.variance) ** 0.5, float(low), float(high))
