@@ -129,8 +129,8 @@ def test_the_head_is_read_again(tmp_path) -> None:
 
 def test_standard_input() -> None:
     code = (
-        "from bayou.sources.reading.blocks import Files\n"
-        "f = Files(['-']); f.head(); print(sum(b.size for b in f), f.bytes_total, f.may_block)"
+        "from bayou.sources.reading.blocks import BlockReader\n"
+        "f = BlockReader(['-']); f.head(); print(sum(b.size for b in f), f.bytes_total, f.may_block)"
     )
     said = subprocess.run([sys.executable, "-c", code], input=LINES, capture_output=True, check=True).stdout
     assert said.split() == [str(len(LINES)).encode(), b"None", b"True"]
