@@ -21,7 +21,7 @@ class Rates:
     def predict_row(self, features):
         return float(np.mean(self.positive[features] / self.total[features])) if len(features) else 0.5
 
-    def learn_row(self, features, label, weight):
+    def learn_example(self, features, label, weight):
         self.positive[features] += weight * (label > 0)
         self.total[features] += weight
 
@@ -30,7 +30,7 @@ class Rates:
         predictions = np.empty(len(batch))
         for row, features in enumerate(features_of(batch)):
             predictions[row] = self.predict_row(features)
-            self.learn_row(features, batch.labels[row], weights[row])
+            self.learn_example(features, batch.labels[row], weights[row])
         return predictions
 
 
@@ -66,7 +66,7 @@ def test_progressive_scores_predictions_made_before_learning():
     for batch in weighted_stream():
         for row, features in enumerate(features_of(batch)):
             expected.append(learner.predict_row(features))
-            learner.learn_row(features, batch.labels[row], batch.weights[row])
+            learner.learn_example(features, batch.labels[row], batch.weights[row])
         labels.extend(batch.labels > 0)
         weights.extend(batch.weights)
     seen = []
@@ -91,9 +91,9 @@ def test_delayed_labels_are_exactly_that_late(delay, batch_size):
     for t, (features, label, weight) in enumerate(rows):
         expected.add([plain.predict_row(features)], [label], [weight])
         if t - delay >= 0:
-            plain.learn_row(*rows[t - delay])
+            plain.learn_example(*rows[t - delay])
     for row in rows[max(0, len(rows) - delay) :]:
-        plain.learn_row(*row)
+        plain.learn_example(*row)
 
     (whole,) = weighted_stream(batch_size=300)
     whole = whole.with_labels(whole.labels, np.array([weight for _, _, weight in rows]))

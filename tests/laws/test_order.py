@@ -54,18 +54,18 @@ def test_a_row_alone_is_refused_as_in_a_batch(case):
     before, values = bits(learner), np.ones(1, case.dtype)
     row = Example(np.array([WIDTH], np.uint32), values, 1, 1.0, True, WIDTH)
     with pytest.raises(BadInput, match="out of range"):
-        learner.learn_row(row, True)
+        learner.learn_example(row, True)
     far = row._replace(indices=np.array([0], np.uint32), values=values * 1e30, largest=1e30, max_index=0)
     if case.dtype == "float32":
         with pytest.raises(BadInput, match="too large"):
-            learner.learn_row(far, False)
+            learner.learn_example(far, False)
     fine = row._replace(indices=np.array([0], np.uint32), max_index=0)
     with pytest.raises(BadInput, match="weight"):
-        learner.learn_row(fine, True, -1.0)
+        learner.learn_example(fine, True, -1.0)
     with pytest.raises(BadInput, match="snapshot"):
-        learner.snapshot().learn_row(fine, True)
+        learner.snapshot().learn_example(fine, True)
     assert bits(learner) == before
-    assert np.array_equal(learner.snapshot().learn_row(fine, True, 0.0), learner.predict(fine.batch()).expected[0])
+    assert np.array_equal(learner.snapshot().learn_example(fine, True, 0.0), learner.predict(fine.batch()).expected[0])
 
 
 @every

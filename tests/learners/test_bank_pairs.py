@@ -42,7 +42,7 @@ def answers(reference, batch):
     for row in range(len(batch)):
         at = slice(batch.indptr[row], batch.indptr[row + 1])
         i, x, groups = batch.indices[at].astype(int), batch.values[at], batch.groups[at].astype(int)
-        found.append(reference.learn_row(i, x, groups, batch.labels[row], batch.weights[row])[:2])
+        found.append(reference.learn_example(i, x, groups, batch.labels[row], batch.weights[row])[:2])
     return np.array(found)
 
 

@@ -454,7 +454,7 @@ class BankReference:
     def _stacked_features(self, zm: float, z) -> tuple[float, np.ndarray]:
         return Stacker.features(zm, np.where(self.kept, z, zm))  # a dropped output has nothing to add
 
-    def learn_row(self, i, x, y: float, weight: float) -> Look:
+    def learn_example(self, i, x, y: float, weight: float) -> Look:
         """What was predicted before learning."""
         look = self.look(i, x)
         if weight == 0:
@@ -518,7 +518,7 @@ class BankReference:
         probabilities = np.empty(len(signs))
         for row in range(len(signs)):
             i, x = active_features(X, row, self.n_features, self.has_intercept)
-            probabilities[row] = sigmoid(self.learn_row(i, x, signs[row], weights[row]).logit)
+            probabilities[row] = sigmoid(self.learn_example(i, x, signs[row], weights[row]).logit)
         return probabilities
 
     def predict(self, X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

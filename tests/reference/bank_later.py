@@ -115,7 +115,7 @@ def learn_both(bank: BankReference, later: LaterReference, X, y, weights, kept) 
                 if kept(t):
                     losses[r] = later.learn(looks[r - row], signs[r], weights[r])
         for r in range(row, end):
-            bank.learn_row(*rows[r - row], signs[r], weights[r])
+            bank.learn_example(*rows[r - row], signs[r], weights[r])
         row = end
     return losses
 

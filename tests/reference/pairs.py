@@ -49,7 +49,7 @@ class CrossesReference:
             seen.append((names, values, variance, own, v_l))
         return m, s, seen
 
-    def learn_row(self, i, x, groups, y, weight=1.0):
+    def learn_example(self, i, x, groups, y, weight=1.0):
         m, s, seen = self.score(i, x, groups)
         if weight == 0.0:
             return m, s
@@ -108,7 +108,7 @@ class FactorsReference:
             s += 1.0 / (1.0 / 3.0 + self.bias_gained) if self.intercept else 0.0
         return m, s, (a, v, slopes, products)
 
-    def learn_row(self, i, x, groups, y, weight=1.0):
+    def learn_example(self, i, x, groups, y, weight=1.0):
         m, s, (a, v, slopes, products) = self.score(i, x, groups)
         if weight == 0.0:
             return m, s

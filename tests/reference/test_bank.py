@@ -311,7 +311,7 @@ def test_what_was_told_stays_when_a_normalised_prior_moves():
     for row in range(X.shape[0]):
         i, x = active_features(X, row, WIDTH, True)
         before = bank.lanes[0].gained.copy()
-        look = bank.learn_row(i, x, y[row], 1.0)
+        look = bank.learn_example(i, x, y[row], 1.0)
         square, features = look.square[:-1], i[:-1]
         v = 1 / (before[features] + square / 3.0)
         _, dv = score_step(look.seen[0].m, look.seen[0].s, y[row])
@@ -334,7 +334,7 @@ def test_a_normalised_mean_is_that_of_what_was_told_under_the_present_prior():
     for row in range(X.shape[0]):
         i, x = active_features(X, row, WIDTH, True)
         features, x_features = i[:-1], x[:-1]
-        look = bank.learn_row(i, x, y[row], 1.0)
+        look = bank.learn_example(i, x, y[row], 1.0)
         for feature, value in zip(features, x_features, strict=True):
             values[feature].append(value)
         q = look.square[:-1]
@@ -704,7 +704,7 @@ def test_no_output_is_surer_than_30():
         lane.mean[0], lane.gained[0] = 1e6, 1e12
     for stacker in bank.stackers:
         stacker.mean[1] = 10.0
-    look = bank.learn_row(np.array([0, 1]), np.ones(2), -1.0, 1.0)
+    look = bank.learn_example(np.array([0, 1]), np.ones(2), -1.0, 1.0)
     np.testing.assert_allclose([*look.z, *look.q], 30.0)
     np.testing.assert_allclose([*bank.losses, *bank.final_losses], 30.0)
 

@@ -41,7 +41,7 @@ def test_mixing_by_evidence_is_the_average_of_whole_streams():
         streams += log_sigmoid(y[row] * z)
         finals += log_sigmoid(y[row] * q)
         later.learn(look, y[row], 1.0)
-        bank.learn_row(i, x, y[row], 1.0)
+        bank.learn_example(i, x, y[row], 1.0)
     assert mixture == pytest.approx(np.log(np.mean(np.exp(streams - streams.max()))) + streams.max(), abs=1e-9)
     assert final == pytest.approx(np.log(np.mean(np.exp(finals - finals.max()))) + finals.max(), abs=1e-9)
 

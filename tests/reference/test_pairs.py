@@ -14,7 +14,7 @@ def test_factors_slopes_are_derivatives_of_the_score():
     lane = FactorsReference(lambda i: np.array([1.0, -1.0, 1.0]) * (-1) ** i, signs, 0.1, alone=False)
     i, x, groups = np.array([2, 5, 7, 9, 11]), rng.normal(size=5), np.array([0, 1, 1, 3, 0])
     for _ in range(5):
-        lane.learn_row(i, x, groups, rng.choice([-1.0, 1.0]))
+        lane.learn_example(i, x, groups, rng.choice([-1.0, 1.0]))
     m, _, (a, _, slopes, products) = lane.score(i, x, groups)
     for k, feature in enumerate(i.tolist()):
         for f in range(3):
@@ -37,7 +37,7 @@ def test_crosses_are_a_plain_lane_over_products_where_scales_stay():
         x, y = rng.normal(size=4), rng.choice([-1.0, 1.0])
         lane.log_lengths = [0.0] * 2000  # the unit is 1
         lane.log_scale[:], lane.scale_gained[:] = 0.0, 1e30
-        m, s = lane.learn_row(np.arange(4), x, np.zeros(4, int), y)
+        m, s = lane.learn_example(np.arange(4), x, np.zeros(4, int), y)
         values = np.concatenate([x, [x[a] * x[b] for a, b in pairs], [1.0]])
         seen = plain.see(np.arange(11), values, 1.0, np.ones(11))
         plain.learn(np.arange(11), seen, y, 1.0)

@@ -118,7 +118,7 @@ PREDICT = [
 def translate_flags(flags: list[Flag], args: list[str], own_options: dict[str, bool]) -> list[str]:
     """Arguments without Vowpal Wabbit's flags; own: the command's own options, and whether a value follows.
 
-    >>> translated(TRAIN, ["-d", "a.vw", "-b18", "-q", "ab", "-f", "m.bayou"], {"-q": True})
+    >>> translate_flags(TRAIN, ["-d", "a.vw", "-b18", "-q", "ab", "-f", "m.bayou"], {"-q": True})
     ['a.vw', '--bits', '18', '-q', 'ab', '--model', 'm.bayou']
     """
     flags_by_name = {name: flag for flag in flags for name in flag.names if name not in own_options}

@@ -42,10 +42,10 @@ class IncrementalSnapshot:
     >>> batch = Batch.from_rows([{7: 1.0, 9: 2.0}], labels=[1])
     >>> p = learner.learn(batch)
     >>> copy, mean = IncrementalSnapshot(learner), learner.mean
-    >>> while not copy.step():
-    ...     copy.before(batch)
+    >>> while not copy.copy_some():
+    ...     copy.before_learn(batch)
     ...     p = learner.learn(batch)
-    >>> bool((copy.learner().mean == mean).all()), learner.examples > 1
+    >>> bool((copy.to_learner().mean == mean).all()), learner.examples > 1
     (True, True)
     """
 

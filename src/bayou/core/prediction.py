@@ -344,7 +344,7 @@ class WeightView(NamedTuple):
 def z_score(level: Any) -> float:
     """Return z such that a normal variable is within z standard deviations of its mean with probability `level`.
 
-    >>> reach(0.95)
+    >>> z_score(0.95)
     1.959963984540054
     """
     level = checks.check_fraction("level", level)

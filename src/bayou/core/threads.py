@@ -70,10 +70,10 @@ class SerialExecutor:
     `wait`. Leaving the `with` block waits for all tasks.
 
     >>> done = []
-    >>> with SerialExecutor("counting", most=2) as turn:
+    >>> with SerialExecutor("counting", max_pending=2) as turn:
     ...     for k in range(3):
-    ...         turn.do(done.append, k)
-    ...     turn.wait()
+    ...         turn.submit(done.append, k)
+    ...     turn.drain_and_raise()
     >>> done
     [0, 1, 2]
     """
@@ -145,11 +145,11 @@ class WorkQueue:
     """Tasks for a `SerialExecutor` that `flush` hands over as one: the cost of a handover does not depend on the work.
 
     >>> done = []
-    >>> with SerialExecutor("later", most=2) as turn:
-    ...     some = Together(turn)
-    ...     some.do(done.append, 1)
-    ...     some.do(done.append, 2)
-    ...     some.bring()
+    >>> with SerialExecutor("later", max_pending=2) as turn:
+    ...     some = WorkQueue(turn)
+    ...     some.submit(done.append, 1)
+    ...     some.submit(done.append, 2)
+    ...     some.flush()
     >>> done
     [1, 2]
     """
@@ -180,10 +180,10 @@ def _do_all(work: Sequence[tuple[Any, ...]]) -> None:
 class DrainingLock:
     """Reentrant lock that drains deferred work: `acquire` returns once the work left by the last holder is done.
 
-    >>> guard, done = Guard(), []
-    >>> with SerialExecutor("later", most=2) as turn:
-    ...     with guard.ahead(turn):
-    ...         turn.do(done.append, "later")
+    >>> guard, done = DrainingLock(), []
+    >>> with SerialExecutor("later", max_pending=2) as turn:
+    ...     with guard.pipelined(turn):
+    ...         turn.submit(done.append, "later")
     ...     with guard:
     ...         done
     ['later']
@@ -225,7 +225,7 @@ def run_all(work: Sequence[Callable[[], Any]], parallel: bool) -> None:
     """Run all tasks, in several threads if `apart`, in any order, and raise the first error.
 
     >>> done = []
-    >>> run_all([lambda: done.append(1), lambda: done.append(2)], apart=True)
+    >>> run_all([lambda: done.append(1), lambda: done.append(2)], parallel=True)
     >>> sorted(done)
     [1, 2]
     """

@@ -42,9 +42,9 @@ class FeatureCounts:
     Attributes:
         rows: number of rows; counted: number of rows that the sampled ones stand for.
 
-    >>> uses = Uses()
+    >>> uses = FeatureCounts()
     >>> uses.count(Batch.from_rows([{3: 1.0}, {3: 1.0, 7: 2.0}], labels=[1, 0]))
-    >>> uses.at(np.array([3, 7, 9])).mean.tolist()
+    >>> uses.counts_of(np.array([3, 7, 9])).mean.tolist()
     [1.0, 1.0, 0.0]
     """
 

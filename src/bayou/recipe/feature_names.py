@@ -50,7 +50,7 @@ class FeatureNames:
             that misses the latest names reports them once more, which is harmless.
         full: whether a limit was reached; from then on no name is added, and parsers need not report any.
 
-    >>> names = Names(n_features=1024)
+    >>> names = FeatureNames(n_features=1024)
     >>> text = np.frombuffer(b"|user alice bob", np.uint8)
     >>> spans = np.full((2, 8), -1)
     >>> spans[:, :4] = [1, 5, 6, 11], [1, 5, 12, 15]

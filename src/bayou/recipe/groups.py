@@ -42,7 +42,8 @@ def groups_by_column(recipe: Recipe) -> dict[str, int]:
     """Return the groups of a fitted table's columns that give features, by name.
 
     >>> from bayou.recipe.recipe import Column
-    >>> of_columns(Recipe("table", columns=[Column("age", "numeric"), Column("y", "label"), Column("ad", "category")]))
+    >>> columns = [Column("age", "numeric"), Column("y", "label"), Column("ad", "category")]
+    >>> groups_by_column(Recipe("table", columns=columns))
     {'age': 1, 'ad': 2}
     """
     names = [column.name for column in recipe.columns or () if column.gives]
@@ -72,8 +73,9 @@ def group_keys(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> 
 def crossed_groups(recipe: Recipe) -> Any:
     """Return the pairs of groups to cross, in the form that `Bank` takes; without `pairs`, a default by kind.
 
-    >>> crossed_groups(Recipe("vw", pairs=[("user", "ad")])), crossed_groups(Recipe("vw")),
-    crossed_groups(Recipe("table")) ([[1, 2]], 'all', 'columns')
+    >>> recipes = Recipe("vw", pairs=[("user", "ad")]), Recipe("vw"), Recipe("table")
+    >>> tuple(crossed_groups(recipe) for recipe in recipes)
+    ([[1, 2]], 'all', 'columns')
     """
     if not recipe.pairs:
         return "columns" if recipe.kind == "table" else "all"

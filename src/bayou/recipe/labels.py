@@ -93,12 +93,12 @@ Tell = Callable[[str, int], None]
 def choose_task(recipe: Recipe, labels: LabelCounts, tell: Tell | None = None) -> Recipe:
     """Return the recipe with its task chosen; raise BadInput if the labels contradict it.
 
-    >>> recipe = decide(Recipe(kind="table"), Labels({"ham": 90, "spam": 10}))
+    >>> recipe = choose_task(Recipe(kind="table"), LabelCounts({"ham": 90, "spam": 10}))
     >>> recipe.task, recipe.positive
     ('binary', 'spam')
-    >>> decide(Recipe(), Labels({"a": 5, "b": 7, "c": 2})).task
+    >>> choose_task(Recipe(), LabelCounts({"a": 5, "b": 7, "c": 2})).task
     'multiclass'
-    >>> decide(Recipe(), Labels({"0": 5, "1": 7})).positive is None
+    >>> choose_task(Recipe(), LabelCounts({"0": 5, "1": 7})).positive is None
     True
     """
     changes, words = _decision(recipe, labels)

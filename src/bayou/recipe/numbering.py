@@ -40,7 +40,7 @@ class Numbering:
         growing: whether new features get indices, as in learning; in predicting they are left out.
 
     >>> numbering = Numbering(limit=8)
-    >>> numbering.add(np.uint64([50, 10, 50])), numbering.find(np.uint64([10, 99]))
+    >>> numbering.add(np.uint64([50, 10, 50])), numbering.lookup(np.uint64([10, 99]))
     (array([0, 1, 0], dtype=uint32), array([         1, 4294967295], dtype=uint32))
     """
 

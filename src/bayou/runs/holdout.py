@@ -31,8 +31,8 @@ MOST_VALUES = 1 << 24
 class HoldoutSpec:
     """Specification of the held-out examples.
 
-    >>> Holdout.of("random:.1"), str(Holdout.of(0.1)), bool(Holdout.of(None))
-    (Holdout(share=0.1, last=False), '0.1', False)
+    >>> HoldoutSpec.of("random:.1"), str(HoldoutSpec.of(0.1)), bool(HoldoutSpec.of(None))
+    (HoldoutSpec(share=0.1, last=False), '0.1', False)
     """
 
     share: float = 0.0

@@ -24,7 +24,7 @@ class RowGroupSlice(NamedTuple):
 class RowGroupSlices:
     """Parts of Parquet files, in the order in which they are read; `sources.open` accepts them.
 
-    >>> parts = RowGroupSlices([Part("a.parquet", 0, 0, 100), Part("a.parquet", 1, 0, 50)])
+    >>> parts = RowGroupSlices([RowGroupSlice("a.parquet", 0, 0, 100), RowGroupSlice("a.parquet", 1, 0, 50)])
     >>> parts.rows, parts.files
     (150, ['a.parquet'])
     """
@@ -40,8 +40,8 @@ class RowGroupSlices:
     def cut(self, first: int, last: int) -> list[RowGroupSlice]:
         """Return the parts that hold rows [first, last), counted over all parts.
 
-        >>> RowGroupSlices([Part("a", 0, 10, 20), Part("b", 0, 0, 5)]).cut(7, 12)
-        [Part(file='a', group=0, first=17, last=20), Part(file='b', group=0, first=0, last=2)]
+        >>> RowGroupSlices([RowGroupSlice("a", 0, 10, 20), RowGroupSlice("b", 0, 0, 5)]).cut(7, 12)
+        [RowGroupSlice(file='a', group=0, first=17, last=20), RowGroupSlice(file='b', group=0, first=0, last=2)]
         """
         found = []
         for k in range(max(bisect.bisect_right(self._starts, first) - 1, 0), len(self.parts)):

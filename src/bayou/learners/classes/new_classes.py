@@ -30,7 +30,7 @@ def extend(learner: Any) -> Classes:
     >>> bank = Bank(n_features=4)
     >>> p = bank.learn(Batch.from_rows([{0: 1.0}, {1: 1.0}], labels=[0, 1]))
     >>> rows = Batch.from_rows([{0: 1.0}])
-    >>> two, one = extended(bank).predict(rows).probability[0], bank.predict(rows).probability[0]
+    >>> two, one = extend(bank).predict(rows).probability[0], bank.predict(rows).probability[0]
     >>> bool(abs(two[1] - one) < 0.01)
     True
     """

@@ -52,11 +52,11 @@ class RowEncoder:
     With `groups`, rows hold the group of each feature's name (`recipe.groups`). `cross` lists pairs and triples of
     names whose features are crossed.
 
-    >>> rows = Rows(bits=18)
-    >>> row, _ = rows.one({"age": 37.0, "site": "a.com"})
+    >>> rows = RowEncoder(bits=18)
+    >>> row, _ = rows.encode_row({"age": 37.0, "site": "a.com"})
     >>> row.values.tolist()
     [37.0, 1.0]
-    >>> Rows(bits=18, cross=[("user", "ad")]).one({"age": 2.0, "user": "ann", "ad": "shoes"})[0].size
+    >>> RowEncoder(bits=18, cross=[("user", "ad")]).encode_row({"age": 2.0, "user": "ann", "ad": "shoes"})[0].size
     4
     """
 

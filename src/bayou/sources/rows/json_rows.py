@@ -92,8 +92,9 @@ class JsonRowParser:
     """Parser of JSON lines into rows of hashed features; with `names`, features that have none are reported.
 
     >>> from bayou.sources.rows.json_rows import JsonRowParser, block_of
-    >>> parsed = JsonRowParser(Recipe(kind="rows", bits=18)).parse(block_of(b'{"age": 37, "site": "a.com", "label":
-    1}')) >>> parsed.values.tolist(), parsed.labels.tolist()
+    >>> block = block_of(b'{"age": 37, "site": "a.com", "label": 1}')
+    >>> parsed = JsonRowParser(Recipe(kind="rows", bits=18)).parse(block)
+    >>> parsed.values.tolist(), parsed.labels.tolist()
     ([37.0, 1.0], [1.0])
     """
 
