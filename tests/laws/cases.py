@@ -117,6 +117,8 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "default": lambda n: {},
         "crosses": lambda n: {"pairs": "auto", "pair_bits": 9},
         "factors": lambda n: {"pairs": "factors", "pair_bits": 9, "combine": "share"},
+        "head": lambda n: {"head": 128},
+        "automatic head": lambda n: {"head": "auto"},
         "wide": lambda n: {"preset": "wide"},
         "share": lambda n: {"combine": "share"},
         "lanes": lambda n: {"lanes": [{"scale": True, "normalise": True, "memory": 0.01}, {"rate": 0.5}, {}]},

@@ -1,10 +1,15 @@
 """The head of the bank beside its reference in NumPy, and its properties."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+import bayou
 from bayou import Batch
+from bayou.learners import Bank
+from bayou.learners.bank import head as heads
 from bayou.learners.bank.head import Head, new_state
 from bayou.learners.bank.head_kernels import EXCESS, FADING, FOLDED, RETRY, SCALE
 from tests.reference import head as reference
@@ -190,3 +195,85 @@ def test_any_numbers_leave_everything_finite(seed):
     outputs = run(head, X, y, random.choice([0.0, 1e-9, 1.0, 1e6], 400))
     assert np.isfinite(outputs).all()
     assert all(np.isfinite(array).all() for array in head.arrays().values())
+
+
+# --- in the bank ----------------------------------------------------------------------------------------------------
+
+
+def learned(bank, X, y, cuts=(), resumes=False):
+    told = []
+    for start, stop in zip([0, *cuts], [*cuts, len(X)], strict=True):
+        told.append(bank.learn(batch_of(X[start:stop], y[start:stop])))
+        if resumes:
+            bank = saved_and_loaded(bank)
+    return bank, np.concatenate(told)
+
+
+def saved_and_loaded(bank):
+    return pickle.loads(pickle.dumps(bank))
+
+
+@pytest.mark.parametrize("head", [16, "auto"])
+def test_a_bank_with_a_head_is_the_same_in_any_batches_and_after_any_resumption(head):
+    X, y = columns(9000, np.linspace(0.3, 0.05, 30), seed=11)
+    whole, expected = learned(Bank(n_features=30, head=head), X, y)
+    cuts = (1, 2, 100, 6143, 6144, 6145, 7000, 8191, 8192, 8193)
+    pieces, probabilities = learned(Bank(n_features=30, head=head), X, y, cuts, resumes=True)
+    assert (probabilities == expected).all()
+    apart = ("later", "tally", "delayed")  # they depend on the rows at hand
+    for name, array in whole._arrays().items():
+        if not name.startswith(apart):
+            assert (array == pieces._arrays()[name]).all(), name
+
+
+def test_a_head_that_pays_is_kept_and_one_that_does_not_is_dropped(monkeypatch):
+    random = np.random.default_rng(12)
+    X = (random.random((9000, 40)) < 0.2) * 1.0
+    X[:, 20:] = (X[:, 20:] + X[:, :20]) > 0  # columns that go together
+    truth = random.normal(0, 1, 40)
+    y = np.where(random.random(9000) < 1 / (1 + np.exp(-(X @ truth))), 1.0, -1.0)
+    kept, _ = learned(Bank(n_features=40, head="auto"), X, y)
+    assert kept.lanes[-2].kept
+    monkeypatch.setattr(heads, "WORTH", 10.0)
+    dropped, _ = learned(Bank(n_features=40, head="auto"), X, y)
+    assert not dropped.lanes[-1].kept
+    assert len(dropped.to_bytes()) < len(kept.to_bytes())
+    told, again = dropped.learn(batch_of(X, y)), saved_and_loaded(dropped)
+    assert np.isfinite(told).all()
+    assert (again.predict(batch_of(X, y)).probability == dropped.predict(batch_of(X, y)).probability).all()
+    assert np.isfinite(dropped.weights_at(np.arange(40)).variance).all()
+
+
+def test_a_bank_with_a_head_shows_the_joint_posterior_and_draws_from_it():
+    X, y = columns(3000, np.full(12, 0.4), seed=13)
+    bank, _ = learned(Bank(n_features=12, head=12), X, y)
+    shown = bank.weights_at(np.arange(12))
+    expected = bank._head.weights_at(np.arange(12))
+    np.testing.assert_allclose(shown.mean, expected.mean, rtol=1e-6)
+    scores = np.zeros((4000, 6))
+    rows = batch_of(X[:6], y[:6]).astype("float32")
+    bank._head.draw(rows, np.uint64(5), 1.0, np.arange(4000), scores)
+    joint = bank._head.covariance_at(np.arange(12))
+    np.testing.assert_allclose(scores.mean(0), X[:6] @ expected.mean + bank.intercept[0], atol=0.05)
+    state = bank._head.settled().state
+    width = len(state.prior)
+    slots = state.slots[np.arange(12)]
+    between = state.covariance[: width * width].reshape(width, -1)[0, slots]
+    variance = np.einsum("ri,ij,rj->r", X[:6], joint, X[:6]) + state.covariance[0] + 2 * X[:6] @ between
+    np.testing.assert_allclose(scores.var(0), variance, rtol=0.15)
+
+
+def test_a_file_from_before_there_was_a_head_has_none():
+    X, y = columns(50, np.full(5, 0.4), seed=14)
+    bank, _ = learned(Bank(n_features=5), X, y)
+    header, arrays = bank.saved()
+    assert "head" not in header["parameters"]
+    again = Bank.restore(header, {name: bayou.core.model_file.packed(array) for name, array in arrays.items()})
+    assert again.parameters["head"] == 0
+    assert (again.predict(batch_of(X, y)).probability == bank.predict(batch_of(X, y)).probability).all()
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "all", 10**6, None])
+def test_a_head_that_is_no_size_is_refused(wrong):
+    with pytest.raises(bayou.BadInput, match="head"):
+        Bank(n_features=5, head=wrong)

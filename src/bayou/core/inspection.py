@@ -134,7 +134,8 @@ class InspectionMixin(StorageMixin):
     def covariance(self, features: Any) -> np.ndarray:
         """Return the joint covariance of some features' weights.
 
-        It is diagonal for learners whose posterior is: for all but `Joint` with covariance="full".
+        It is diagonal for learners whose posterior is. A bank with a head has a joint posterior of the features used
+        most; with any other feature they share only the uncertainty about the common scale of all weights.
 
         >>> from bayou.learners import Marginal
         >>> Marginal(n_features=10, prior_variance=4.0).covariance([3, 7]).tolist()

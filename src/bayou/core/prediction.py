@@ -328,6 +328,13 @@ class WeightViewPart(NamedTuple):
     intercept: tuple[float, float]
 
 
+class JointCovariance(NamedTuple):
+    """Covariance of the intercept and some weights; all other weights are independent of them and of each other."""
+
+    positions: np.ndarray  # of these weights among those of a view
+    covariance: np.ndarray  # the intercept's row and column first
+
+
 class WeightView(NamedTuple):
     """Weights and intercept as they add up to a score, and the components of their variances.
 
@@ -339,6 +346,7 @@ class WeightView(NamedTuple):
     intercept: float
     parts: Sequence[WeightViewPart]  # empty without a posterior
     score: Literal["mean", "log_odds"] = "mean"  # the attribute of `Prediction` that they (nearly) add up to
+    joint: JointCovariance | None = None  # of a view with one component
 
 
 def z_score(level: Any) -> float:

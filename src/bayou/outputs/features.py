@@ -30,7 +30,7 @@ import numpy as np
 
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
-from bayou.core.prediction import WeightView
+from bayou.core.prediction import JointCovariance, WeightView
 from bayou.recipe.feature_counts import FeatureMoments
 from bayou.recipe.recipe import Column, Recipe
 from bayou.sources.table.dates import names_of_parts
@@ -288,6 +288,9 @@ def strengths_of(frame: SeenFeatures, reading: WeightView, zeros: bool = True) -
         if not alone:
             others = _sums(shares**2 * own, centred)
             own = np.where(centred >= 0, (1.0 - 2.0 * shares) * own + others, own)
+        if reading.joint is not None:
+            more, intercept_more = _joint_variance(reading.joint, shares, centred)
+            own, intercept_variance = np.maximum(own + more, 0.0), intercept_variance + intercept_more
         top, intercept_first = top + share * away, intercept_first + share * intercept_away
         np.square(away, out=away)  # in place, here and below: with millions of features, allocation dominates
         away += own
@@ -306,6 +309,18 @@ def strengths_of(frame: SeenFeatures, reading: WeightView, zeros: bool = True) -
 def _sums(values: np.ndarray, family: np.ndarray) -> np.ndarray:
     """Return the sum over each feature's family; 0 for features without one."""
     return np.append(np.bincount(family + 1, values, minlength=1)[1:], 0.0)[family]
+
+
+def _joint_variance(joint: JointCovariance, shares: np.ndarray, centred: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return what correlations add to the variances of centered weights, and of the intercept."""
+    inside, own, family = joint.positions, shares[joint.positions], centred[joint.positions]
+    between = joint.covariance[1:, 1:] - np.diag(np.diag(joint.covariance)[1:])
+    with_mean = np.where((family[:, None] == family) & (family >= 0), between, 0.0) @ own
+    of_mean = np.zeros(len(shares))
+    of_mean[inside] = own * with_mean
+    found = np.where(centred >= 0, _sums(of_mean, centred), 0.0)
+    found[inside] -= 2.0 * with_mean
+    return found, float(own @ between @ own + 2.0 * own @ joint.covariance[0, 1:])
 
 
 def _means(mean: np.ndarray, shares: np.ndarray, family: np.ndarray) -> np.ndarray:

@@ -47,12 +47,23 @@ from bayou.learners.bank.lanes import ADAGRAD_RATE, LaneState
 from bayou.learners.ensembles.shares import shares_from_losses
 from bayou.learners.ensembles.stackers import STACKER_PRIOR
 
-# Prior variance of all coefficients of lanes together, and of the coefficient of one lane of pairs.
-COEFFICIENTS_PRIOR, PAIR_COEFFICIENT_PRIOR = 10.0, 0.01
+# Prior variance of the coefficients of all lanes together that have no other.
+COEFFICIENTS_PRIOR = 10.0
 # Slot of `damping` that belongs to the score, not to an output.
 SCORE = 0
 # Rows of `delayed`: log loss (if the row was predicted ahead) and log-odds of each sampled row; else NaN.
 DELAYED_LOSS, DELAYED_LOG_ODDS = range(2)
+
+
+class Output(NamedTuple):
+    """An output of a lane; lanes beside the bank's own, of pairs and of the head, come after them."""
+
+    lane: int
+    temper: float  # kp
+    prior: float | None = None  # prior variance of its coefficient in the stackers; None for a part of the common one
+    later_prior: float | None = None  # the same in the combination for later rows, if it differs
+    first_share: float = 1.0  # of the mixture at first, relative to the other outputs
+    has_weights: bool = True  # whether weights of single features determine it
 
 
 class Combination(NamedTuple):
@@ -65,6 +76,8 @@ class Combination(NamedTuple):
     has_variance: np.ndarray  # of each slot, whether the lane gives a variance
     output_damping: np.ndarray  # C8 kp
     is_kept: np.ndarray  # 1; 0 for slots of no output, or of one that narrowing has dropped
+    first_shares: np.ndarray  # relative to each other
+    has_weights: np.ndarray  # of each lane, whether weights with variances determine its outputs
     shares: np.ndarray  # w
     final_shares: np.ndarray  # of the mixture and the stackers, in the third level
     stacker_prior: np.ndarray  # the diagonal of S0
@@ -103,30 +116,40 @@ class Combination(NamedTuple):
         }
 
 
-def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stackers: int) -> Combination:
-    """Return an untrained combination of outputs, each a lane and its kp; lanes of pairs come after the other lanes."""
+def new_combination(lanes: LaneState, chosen: list[Output], n_stackers: int, bayes: bool = False) -> Combination:
+    """Return an untrained combination of outputs; if `bayes`, its shares will be those of Bayes' rule."""
     outputs = len(chosen)
     room = pad_to_lanes(outputs + 2)
     slots = slice(2, 2 + outputs)
-    lane_of = np.array([lane for lane, _ in chosen])
+    lane_of = np.array([output.lane for output in chosen])
+    width = max(lanes.width, int(lane_of.max()) + 1)
     has_variance, is_kept, output_damping = np.zeros(room), np.zeros(room), np.zeros(room, lanes.state.dtype)
-    of_pairs = lane_of >= lanes.width
-    has_variance[slots] = of_pairs | (lanes.settings[ADAGRAD_RATE, np.where(of_pairs, 0, lane_of)] == 0)
-    is_kept[slots] = 1.0
-    output_damping[slots] = [C8 * temper for _, temper in chosen]
-    stacker_prior = is_kept * (COEFFICIENTS_PRIOR / max(outputs - int(of_pairs.sum()), 1))
-    stacker_prior[slots][of_pairs] = PAIR_COEFFICIENT_PRIOR
+    gaussian = np.ones(width)
+    gaussian[: lanes.width] = lanes.settings[ADAGRAD_RATE] == 0
+    has_weights = gaussian.copy()
+    has_weights[[output.lane for output in chosen if not output.has_weights]] = 0.0
+    has_variance[slots], is_kept[slots] = gaussian[lane_of], 1.0
+    output_damping[slots] = [C8 * output.temper for output in chosen]
+    common = COEFFICIENTS_PRIOR / max(sum(output.prior is None for output in chosen), 1)
+    stacker_prior = is_kept.copy()
+    stacker_prior[slots] = [common if output.prior is None else output.prior for output in chosen]
+    first_shares = is_kept.copy()
+    first_shares[slots] = [output.first_share for output in chosen]
     stacker_prior[:2] = STACKER_PRIOR if lanes.has_intercept else 0.0, STACKER_PRIOR
     covariance = aligned_zeros(n_stackers, room * room, "float64")
     covariance[:] = np.diag(stacker_prior).ravel()
     losses = np.zeros((2, room + LANES))
     losses[1] = 1.0
+    if bayes:
+        losses[0, slots] = 0.0 - np.log(first_shares[slots])
     return Combination(
         lane_of=lane_of,
         has_variance=has_variance,
         output_damping=output_damping,
         is_kept=is_kept,
-        shares=is_kept / outputs,
+        first_shares=first_shares,
+        has_weights=has_weights,
+        shares=first_shares / first_shares.sum(),
         final_shares=np.full(1 + n_stackers, 1.0 / (1 + n_stackers)),
         stacker_prior=stacker_prior,
         stacker_mean=np.zeros((n_stackers, room)),
@@ -134,6 +157,16 @@ def new_combination(lanes: LaneState, chosen: list[tuple[int, float]], n_stacker
         losses=losses,
         damping=np.zeros(room),
     )
+
+
+def new_combinations(
+    lanes: LaneState, outputs: list[Output], static: np.ndarray, n_stackers: int
+) -> tuple[Combination, Combination]:
+    """Return the untrained live combination of all outputs, and that of `static` ones for later rows."""
+    later = [outputs[k] for k in np.flatnonzero(static)]
+    later = [output._replace(prior=output.later_prior or output.prior) for output in later]
+    live = new_combination(lanes, outputs, n_stackers)
+    return live, new_combination(lanes, later, min(n_stackers, 1), bayes=True)
 
 
 def drop_outputs(combination: Combination, slots: np.ndarray) -> None:

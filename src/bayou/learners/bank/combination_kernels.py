@@ -133,9 +133,11 @@ def new_tile(combination, output_moments, rows):
     ] = 1.0
     kept = 0.0
     for slot in range(n_slots):
-        kept += combination.is_kept[slot]
+        kept += combination.is_kept[slot] * combination.first_shares[slot]
     for slot in range(n_slots):
-        tile.slot_vectors[SHARE_FLOOR * n_slots + slot] = combination.is_kept[slot] / kept
+        tile.slot_vectors[SHARE_FLOOR * n_slots + slot] = (
+            combination.is_kept[slot] * combination.first_shares[slot] / kept
+        )
         tile.output_lines[SHARE * n_slots + slot] = combination.shares[slot]
     for r in range(size):
         for slot in range(LANES):

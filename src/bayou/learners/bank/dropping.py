@@ -6,10 +6,14 @@ data over that after them. Both checks happen after fixed numbers of examples, s
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from bayou.learners.bank.combination import Combination, drop_outputs, reset_shares
 from bayou.learners.bank.groups import GroupPriors
+from bayou.learners.bank.head import Head
 from bayou.learners.bank.lanes import (
     INITIAL_PRECISION,
     IS_ACTIVE,
@@ -23,6 +27,22 @@ from bayou.learners.bank.pairs import MIN_LANE_GAIN, PairLanes
 
 # Number of outputs that are kept, by the number of examples after which the others are dropped.
 NARROWING = {4096: 12, 16384: 8}
+
+
+# Progress of a twin: whether it learns; the losses summed before.
+LEARNS, TOTAL = range(2)
+
+
+class HeadTwin(NamedTuple):
+    """A combination without the head, that shows what the head is worth."""
+
+    combination: Combination
+    progress: np.ndarray
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the learned arrays, keyed by their names in the model file."""
+        found = {f"twin {name}": array.reshape(1, -1) for name, array in self.combination.arrays().items()}
+        return found | {"twin progress": self.progress.reshape(1, -1)}
 
 
 class Dropping:
@@ -44,23 +64,44 @@ class Dropping:
         groups: GroupPriors,
         pairs: PairLanes | None,
         narrows: bool,
+        head: Head | None = None,
+        twin: HeadTwin | None = None,
     ) -> None:
         self._live, self._later, self._static = live, later, static
         self._lanes, self._groups, self._pairs, self._narrows = lanes, groups, pairs, narrows
+        self._head, self._twin = head, twin
 
     def next_stop(self, examples: int) -> int:
         """Return the number of examples at which outputs may be dropped next; -1 for never."""
         stops = [at for at in NARROWING if at > examples] if self._narrows else []
         if self._pairs is not None and (look := self._pairs.next_check_example(examples)) > 0:
             stops.append(look)
+        if (head := self._auto_head) is not None:
+            stops += [stop for stop in head.next_look(examples) if stop > examples]
         return min(stops, default=-1)
+
+    @property
+    def _auto_head(self) -> Head | None:
+        """The head, if it is to be dropped where it does not pay."""
+        return self._head if self._head is not None and self._head.is_auto and self._head.live else None
+
+    @property
+    def measured(self) -> Combination | None:
+        """The combination without the head, while it learns beside the live one."""
+        return self._twin.combination if self._twin is not None and self._twin.progress[LEARNS] else None
 
     def at_stop(self, examples: int) -> None:
         """Drop the outputs that do not pay, at a number of examples that `next_stop` returned."""
         if self._narrows and examples in NARROWING:
             self._drop_weakest(NARROWING[examples])
         if self._pairs is not None and self._pairs.looks:
-            self._drop_pairs(self._pairs)
+            narrowed = self._narrows and examples in NARROWING
+            if narrowed or examples == self._pairs.next_check_example(examples - 1):
+                self._drop_pairs(self._pairs)
+        if (head := self._auto_head) is not None and self._twin is not None:
+            start, end = head.next_look(examples - 1)
+            if examples in (start, end):
+                self._measure_head(head, self._twin, examples == end)
 
     def drop(self, slots: np.ndarray) -> None:
         """Drop outputs: condition the stackers on c_k = 0, and disable lanes that have no output left."""
@@ -81,7 +122,10 @@ class Dropping:
         self._later.stacker_prior[2:] *= self._later.is_kept[2:]
         is_live = np.bincount(live.lane_of, live.is_kept[live.slots], minlength=self._lanes.width) > 0
         if self._pairs is not None:
-            self._pairs.live, is_live = is_live[self._pairs.column :].tolist(), is_live[: self._pairs.column]
+            self._pairs.live = is_live[self._pairs.column : self._pairs.column + len(self._pairs.lanes)].tolist()
+        if self._head is not None:
+            self._head.live = bool(is_live[self._head.column])
+        is_live = is_live[: self._lanes.width]
         settings[IS_ACTIVE] = is_live
         settings[USE_DECAY, ~is_live] = 1.0
         settings[PRIOR_PRECISION, ~is_live], settings[PRECISION_PER_SQUARE, ~is_live] = (
@@ -90,6 +134,22 @@ class Dropping:
         )  # no prior moves
         settings[TIME_DECAY, ~is_live] = 1.0
         self._groups.refresh()
+
+    def _measure_head(self, head: Head, twin: HeadTwin, ends: bool) -> None:
+        """Begin to learn a combination without the head; at the end drop the head if that was hardly worse."""
+        total = self._live.summed_losses()[self._live.shares.size]
+        slots = 2 + np.flatnonzero(self._live.lane_of >= head.column)
+        if not ends:
+            twin.combination.copy_from(self._live)
+            drop_outputs(twin.combination, slots)
+            twin.progress[:] = 1.0, total
+            return
+        without = twin.combination.summed_losses()[self._live.shares.size] - twin.progress[TOTAL]
+        gain = math.log(without / (total - twin.progress[TOTAL])) if total > twin.progress[TOTAL] else 0.0
+        twin.progress[:] = 0.0
+        if not head.pays(gain):
+            self.drop(slots)
+            head.clear()
 
     def _drop_weakest(self, n_kept: int) -> None:
         """Keep the `n_kept` outputs with the most evidence, summed over the stackers, and drop the others."""
@@ -104,7 +164,7 @@ class Dropping:
         total = losses[live.shares.size]
         while any(pairs.live):
             kept = np.flatnonzero(live.is_kept)
-            slots = kept[live.lane_of[kept - 2] >= pairs.column]
+            slots = kept[(live.lane_of[kept - 2] - pairs.column) // len(pairs.lanes) == 0]
             ahead = np.array([min(losses[kept[kept != slot]]) - losses[slot] for slot in slots.tolist()])
             if shares.size:
                 ahead = np.maximum(shares @ self._log_evidence_nonzero(slots) / shares.sum(), ahead)

@@ -35,17 +35,32 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from bayou.core.batch import Batch
+from bayou.core.checks import check_int
 from bayou.core.errors import BadModel
+from bayou.core.learner import Learner
 from bayou.core.model_file import nonzero_rows
-from bayou.core.prediction import Weights
+from bayou.core.prediction import JointCovariance, Weights, WeightViewPart
 from bayou.kernels.huge_pages import aligned_zeros
+from bayou.kernels.random import INTERCEPT
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import head_kernels as kernels
+from bayou.learners.bank.combination import Output
 from bayou.learners.bank.head_kernels import HeadState
 from bayou.learners.bank.head_matrix import tiled
+from bayou.learners.bank.pairs import PairLane
 
+AUTOMATIC = "auto"
+MAX_SLOTS = 1024
+# With "auto" the head is dropped after FIRST_LOOK examples or a later power of two, unless it has lowered the loss of
+# up to MAX_MEASURED rows before by WORTH, times the square of its non-zeros in a row over 100.
+FIRST_LOOK, MAX_MEASURED, WORTH = 8192, 8192, 5e-3
+# Key of the scale's draws.
+SCALE_KEY = np.uint64(2**64 - 3)
+# Prior variance of the coefficient of an output, and its first share of the mixture, relative to those of a lane.
+COEFFICIENT_PRIOR, LATER_COEFFICIENT_PRIOR, FIRST_SHARE = 0.03, 0.01, 0.1
 MAX_CANDIDATES = 1 << 14
 N_VECTORS = 5  # of scratch
 _VECTORS = ("features", "group_variance", "stream")
@@ -83,19 +98,37 @@ def new_state(n_features: int, n_slots: int, has_intercept: bool, max_candidates
     )
 
 
+def checked_head(head: Any) -> int | str:
+    """Check how many features have a joint posterior, a number or "auto", and return it."""
+    return head if isinstance(head, str) and head == AUTOMATIC else check_int("head", head, 0, MAX_SLOTS)
+
+
 class Head:
     """Predicts and learns rows with a joint posterior of the features used most.
 
     Args:
         n_features: number of features.
-        n_slots: number of features in the joint posterior.
+        n_slots: number of features in the joint posterior; "auto" to choose it by the length of the rows.
         has_intercept: whether slot 0 is an intercept; otherwise it stays empty.
         column: its first column in the lane outputs.
     """
 
-    def __init__(self, n_features: int, n_slots: int, has_intercept: bool, column: int = 0) -> None:
-        self.state, self.column = new_state(n_features, n_slots, has_intercept), column
+    lanes = (PairLane("head", (1.0, 1.0)), PairLane(f"head, fading {kernels.FADE:g}", (1.0, 1.0), memory=kernels.FADE))
+
+    def __init__(self, n_features: int, n_slots: int | str, has_intercept: bool, column: int = 0) -> None:
+        self.is_auto = isinstance(n_slots, str)
+        self.state = new_state(n_features, kernels.MANY_SLOTS if isinstance(n_slots, str) else n_slots, has_intercept)
+        if self.is_auto:
+            self.state.stream[[kernels.LIMIT, kernels.AUTO]] = kernels.FEW_SLOTS, 1.0
+        self.column, self.live = column, True
         self._settled: Head | None = None
+
+    @property
+    def outputs(self) -> list[Output]:
+        return [
+            Output(self.column + k, 1.0, COEFFICIENT_PRIOR, LATER_COEFFICIENT_PRIOR, FIRST_SHARE)
+            for k in range(len(self.lanes))
+        ]
 
     @property
     def width(self) -> int:
@@ -108,12 +141,38 @@ class Head:
 
     def tasks(
         self, batch: Batch, groups: np.ndarray, signs: np.ndarray, weights: np.ndarray, start: int, stop: int,
-        outputs: np.ndarray,
+        outputs: np.ndarray, renews: bool = True,
     ) -> list[Callable[[], Any]]:  # fmt: skip
         """Return tasks that predict rows in [start, stop), learn from those with a weight, and fill the outputs."""
+        if not self.live:
+            outputs[start:stop, :, self.column : self.column + len(self.lanes)] = 0.0
+            return []
         self._settled = None
         rows = batch.indptr, batch.indices, batch.values, batch.max_row_length, groups, signs, weights
         return [partial(kernels.run_head, *rows, self.state, start, stop, self.column, outputs)]
+
+    # --- dropping -------------------------------------------------------------------------------------------------
+
+    def next_look(self, examples: int) -> tuple[int, int]:
+        """Return the numbers of examples between which its worth is measured next."""
+        end = max(FIRST_LOOK, 1 << int(examples).bit_length())
+        return end - min(end // 4, MAX_MEASURED), end
+
+    def pays(self, gain: float) -> bool:
+        """Return whether lowering the logarithm of the loss by `gain` is worth its time."""
+        inside = self.state.stream[kernels.INSIDE] / max(self.state.stream[kernels.ROWS], 1.0)
+        return gain >= WORTH * (inside / 100.0) ** 2
+
+    def clear(self) -> None:
+        """Forget everything, so that files hold nothing of it."""
+        for array in self.state[1:]:
+            array[nonzero_rows(array.reshape(len(array), -1))] = 0
+        self._settled = None
+
+    def will_choose(self, examples: int) -> bool:
+        """Return whether this many more examples may exchange features, which changes tables of any of them."""
+        stream = self.state.stream
+        return self.live and bool(stream[kernels.ROWS] + examples >= stream[kernels.MARK])
 
     # --- files ----------------------------------------------------------------------------------------------------
 
@@ -125,9 +184,19 @@ class Head:
         found |= {name: getattr(state, name).reshape(1, -1) for name in _VECTORS}
         return {f"head {name}": array for name, array in found.items()}
 
+    def copy_from(self, other: Head) -> None:
+        """Copy the state of another head of the same size."""
+        for own, theirs in zip(self.state[1:], other.state[1:], strict=True):
+            own[nonzero_rows(own.reshape(len(own), -1))] = 0
+            rows = nonzero_rows(theirs.reshape(len(theirs), -1))
+            own[rows] = theirs[rows]
+        self._settled = None
+
     def restore(self) -> None:
         """Recompute what files do not store, after the arrays were loaded."""
         state, taken = self.state, self.taken
+        if not taken:  # it has been dropped
+            return
         features = state.features[1:taken]
         if not 1 <= taken <= self.width or state.stream[kernels.LIMIT] >= self.width:
             raise BadModel(f"the model's head has {taken - 1} features, more than there is room for.")
@@ -177,6 +246,49 @@ class Head:
         """Return mean and variance of the intercept."""
         state = self.settled().state
         return float(state.mean[0]), float(state.covariance[0])
+
+    def parts(self, features: np.ndarray) -> list[WeightViewPart]:
+        """Return the weights and the intercept of each answer; those of the second have the variances of the first."""
+        if not self.live:
+            return [WeightViewPart(0.0, Weights(np.zeros(len(features)), np.zeros(len(features))), (0.0, 0.0))] * 2
+        twin, mean = self.settled(), self.settled().state.mean
+        weights, (bias, variance) = self.weights_at(features), self.intercept()
+        moved = (mean[self.width :] - mean[: self.width]) * twin.state.stream[kernels.FADING]
+        slots = twin.state.slots[features]
+        faded = Weights(np.asarray(weights.mean) + np.where(slots > 0, moved[slots], 0.0), weights.variance)
+        return [
+            WeightViewPart(1.0, weights, (bias, variance)),
+            WeightViewPart(1.0, faded, (bias + float(moved[0]), variance)),
+        ]
+
+    def joint_at(self, features: np.ndarray) -> JointCovariance:
+        """Return the joint covariance of the intercept and of those features that are inside."""
+        twin, slots = self.settled(), self.state.slots[features].astype(np.int64)
+        inside = np.flatnonzero(slots)
+        mean, _, scale_variance = twin.weights_given_scale(features[inside])
+        scaled, rows = np.append(0.0, mean), np.append(0, slots[inside])
+        joint = twin.state.covariance[: self.width**2].reshape(self.width, -1)[np.ix_(rows, rows)]
+        return JointCovariance(inside, joint + scale_variance * np.outer(scaled, scaled))
+
+    def draw(self, batch: Batch, seed: np.uint64, share: float, draws: np.ndarray, scores: np.ndarray) -> None:
+        """Fill scores[draw, row] under weights drawn from the joint posterior, with `share` of its variance."""
+        twin, taken, root = self.settled(), self.taken, float(np.sqrt(share))
+        mean, own, scale_variance = twin.weights_given_scale(batch.indices)
+        slots = twin.state.slots[batch.indices].astype(np.int64)
+        outside, nothing = slots == 0, (0.0, 0.0)
+        told = np.where(outside, mean, 0.0), np.where(outside, share * own, 0.0)
+        Learner._draw_gaussian(batch, *told, nothing, seed, draws, scores)
+        inside = sparse.csr_matrix((np.where(outside, 0.0, batch.values), slots, batch.indptr), (len(batch), taken))
+        begin = 0 if twin.state.has_intercept else 1
+        joint = twin.state.covariance[: self.width**2].reshape(self.width, -1)[begin:taken, begin:taken]
+        keys = np.append(twin.state.features[begin:taken].astype(np.uint64), SCALE_KEY)
+        keys[: 1 - begin] = INTERCEPT
+        normals = np.empty((len(draws), len(keys)))
+        kernels.fill_normals(seed, draws, keys, normals)
+        weights = np.zeros((len(draws), taken))
+        weights[:, begin:] = twin.state.mean[begin:taken] + root * normals[:, :-1] @ np.linalg.cholesky(joint).T
+        stretch = 1.0 + root * float(np.sqrt(scale_variance)) * normals[:, -1:]
+        scores[draws] = weights[:, :1] + stretch * (scores[draws] + (inside[:, 1:] @ weights[:, 1:].T).T)
 
     def weights_given_scale(
         self, features: np.ndarray, state: HeadState | None = None

@@ -24,6 +24,7 @@ from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import prefetch
 from bayou.kernels.inlining import inlined
+from bayou.kernels.random import normal
 from bayou.kernels.vector import LANES, any_above, broadcast, extract_lane, load, magnitude, store
 from bayou.learners.bank.head_matrix import TILE_COLUMNS, add_rows, invert
 from bayou.learners.bank.updates import evidence_heavy_weight
@@ -50,8 +51,10 @@ USES, FIRST, SUM, SQUARE, MEAN, GAIN = range(6)
 #   UNIT         e^FOLDED
 #   LEAST        features outside with more uses than that may enter at the next choice
 #   LIMIT        slots that may be in use
+#   INSIDE       sum over rows of the slots they use
+#   AUTO         1 if LIMIT is to be set from the number of features in a row
 (ROWS, NONZEROS, TAKEN, INFORMATION, PENDING, _, EXCESS, _, SINCE, MARK, RETRY, FADING, FADED, SCALE, SCALE_GAIN,
- FOLDED, UNIT, LEAST, LIMIT, NUMBERS) = range(20)  # fmt: skip
+ FOLDED, UNIT, LEAST, LIMIT, INSIDE, AUTO, NUMBERS) = range(22)  # fmt: skip
 
 INTERCEPT_PRECISION = 0.1
 # The prior says that the score of a row has this variance: v = 10 / (features per row), at most MAX_FIRST_VARIANCE.
@@ -75,6 +78,9 @@ STAYS = 1.25
 SCALE_PRECISION, SCALE_DECAY = 20.0, 0.03
 MAX_SCALE_STEP, MAX_SCALE, MAX_FOLDED = 0.1, 0.5, 3.0
 FIRST_MARK = 8
+# Slots by the mean number of features in the first SIZED rows; until then there are FEW_SLOTS.
+SIZED, SHORT_ROWS, LONG_ROWS = 64, 20, 100
+MANY_SLOTS, SOME_SLOTS, FEW_SLOTS = 256, 128, 64
 # A column varies if its variance is more than CONSTANT of its mean square after VARIED uses.
 VARIED, CONSTANT = 15, 1e-12
 LEAST_SPREAD = 1e-280
@@ -299,6 +305,7 @@ def _count_row(head, row, indices, values, groups, start, stop, n_inside, n_outs
     stream[ROWS] += 1.0
     stream[NONZEROS] += np.float64(stop - start)
     stream[SINCE] += 1.0
+    stream[INSIDE] += np.float64(n_inside)
     if stream[ROWS] == 1.0:
         head.group_variance[:] = first_variance(stream[NONZEROS], 1.0)
     for k in range(start, stop):
@@ -458,6 +465,9 @@ def run_head(indptr, indices, values, longest, groups, signs, weights, head, fir
             refresh(head, row.rows, at_mark)
         if at_mark:
             stream[MARK] *= 2.0
+            if stream[AUTO] > 0.0 and stream[ROWS] == SIZED:
+                length = stream[NONZEROS] / stream[ROWS]
+                stream[LIMIT] = MANY_SLOTS if length <= SHORT_ROWS else SOME_SLOTS if length <= LONG_ROWS else FEW_SLOTS
 
 
 # --- the refresh ----------------------------------------------------------------------------------------------------
@@ -705,3 +715,11 @@ def fill_weights(head, features, means, variances):
         prior = own / (head.group_variance[head.groups[j]] if stream[ROWS] > 0.0 else MAX_FIRST_VARIANCE)
         means[k] = unit * table[j, MEAN]
         variances[k] = factor * factor / (prior + table[j, GAIN] / (stream[UNIT] * stream[UNIT]))
+
+
+@kernel
+def fill_normals(seed, draws, features, normals):
+    """Fill normals[k, n] with the standard normal number of draw draws[k] and feature features[n]."""
+    for k in range(draws.size):
+        for n in range(features.size):
+            normals[k, n] = normal(seed, draws[k], features[n])

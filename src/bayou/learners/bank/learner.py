@@ -50,6 +50,7 @@ Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998; moment matching
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
@@ -62,9 +63,10 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
 from bayou.core.prediction import WeightView
 from bayou.core.sharding import ShardingLearner
-from bayou.learners.bank.combination import DELAYED_LOSS, new_combination
-from bayou.learners.bank.dropping import Dropping
+from bayou.learners.bank.combination import DELAYED_LOSS, new_combination, new_combinations
+from bayou.learners.bank.dropping import Dropping, HeadTwin
 from bayou.learners.bank.groups import GroupPriors, LearnedPrior
+from bayou.learners.bank.head import Head, checked_head
 from bayou.learners.bank.inspection import OutputInfo, outputs_of, stages_of
 from bayou.learners.bank.lanes import LaneState, new_lanes
 from bayou.learners.bank.linearization import intercept_of, lane_reading, log_odds_reading, weights_of
@@ -105,6 +107,8 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             "auto" and "auto,factors", which drop those that do not pay.
         cross: which features are paired: "columns" (`Batch.groups`), "all", or a list of pairs of groups.
         pair_bits: the weights of pairs are hashed to 2^pair_bits places.
+        head: number of features, those used most, whose weights have a joint posterior; 0 for none, "auto" for as
+            many as rows of their length can afford, for as long as it pays.
 
     >>> from bayou import Batch
     >>> learner = Bank(n_features=10)
@@ -136,6 +140,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         pairs: str | None = None,
         cross: Any = "columns",
         pair_bits: int = 22,
+        head: int | str = 0,
     ) -> None:
         chosen = check_choice("preset", preset, PRESETS) if lanes is None else parse_lanes(lanes)
         if intercept_variance is not None:
@@ -152,6 +157,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             pairs=(pairs := checked_pairs(pairs)),
             cross=checked_cross(cross),
             pair_bits=check_int("pair_bits", pair_bits, 4, 30),
+            head=(head := checked_head(head)),
         )
         n_stackers = check_choice("combine", combine, COMBINATIONS)
         if narrowing and not n_stackers:
@@ -169,22 +175,29 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             outputs += pair_lanes.outputs
             if pair_lanes.factors is not None:
                 self._per_feature_arrays = (*type(self)._per_feature_arrays, "factors")
-        self._said_by = dict(enumerate(chosen)) | dict(
-            enumerate(() if pair_lanes is None else pair_lanes.lanes, start=lanes.width)
-        )
-        self._combination = new_combination(lanes, outputs, n_stackers)
-        static = [output for output in outputs if not self._said_by[output[0]].memory]
-        self._static = np.array([output in static or not static for output in outputs])
-        self._later_combination = new_combination(lanes, static or outputs, min(n_stackers, 1))
+        self._said_by: dict[int, Any] = dict(enumerate(chosen))
+        self._said_by |= dict(enumerate(() if pair_lanes is None else pair_lanes.lanes, start=lanes.width))
+        joint = None
+        if head:
+            joint = Head(n_features, head, intercept, column=lanes.width + len(self._said_by) - len(chosen))
+            outputs += joint.outputs
+            self._said_by |= dict(enumerate(joint.lanes, start=joint.column))
+            self._per_feature_arrays = (*self._per_feature_arrays, "head table", "head groups")
+        static = np.array([not self._said_by[output.lane].memory for output in outputs])
+        self._static = static | ~static.any()
+        self._combination, self._later_combination = new_combinations(lanes, outputs, self._static, n_stackers)
         self._delayed = DelayedRows()
-        self._use(lanes, pair_lanes)
+        self._twin = None
+        if joint is not None and joint.is_auto:
+            self._twin = HeadTwin(new_combination(lanes, outputs, n_stackers), np.zeros(2))
+        self._use(lanes, pair_lanes, joint)
 
-    def _use(self, lanes: LaneState, pairs: PairLanes | None) -> None:
+    def _use(self, lanes: LaneState, pairs: PairLanes | None, head: Head | None) -> None:
         """Use these lanes, and rebuild the parts that work on them."""
-        self._lanes, self._pairs, self._groups = lanes, pairs, GroupPriors(lanes)
+        self._lanes, self._pairs, self._head, self._groups = lanes, pairs, head, GroupPriors(lanes)
         live, later, narrows = self._combination, self._later_combination, self._parameters["narrowing"]
-        self._dropping = Dropping(live, later, self._static, lanes, self._groups, pairs, narrows)
-        self._lane_runner = LaneRunner(lanes, self._groups, pairs)
+        self._dropping = Dropping(live, later, self._static, lanes, self._groups, pairs, narrows, head, self._twin)
+        self._lane_runner = LaneRunner(lanes, self._groups, pairs, head)
         self._runner = BankRunner(self._lane_runner, live, later, self._delayed, self._dropping)
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -202,7 +215,8 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
         tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._delayed.tally}
-        return tables | ({} if self._pairs is None else self._pairs.arrays()) | rows
+        beside = [part.arrays() for part in (self._pairs, self._head, self._twin) if part is not None]
+        return tables | dict(ChainMap(*beside)) | rows
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -281,7 +295,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         return super().supports_later and bool(self._later_combination.is_kept.any())
 
     def will_change_other_features(self, examples: int) -> bool:
-        return self._groups.will_rebase(examples)
+        return self._groups.will_rebase(examples) or (self._head is not None and self._head.will_choose(examples))
 
     def compile_last_kernels(self) -> None:
         """Compile the kernels that follow the lanes, by running them on no rows."""
@@ -289,12 +303,16 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
 
     def _check_state(self) -> None:
         self._groups.restore()
+        if self._head is not None:
+            self._head.restore()
         self._dropping.refresh()
 
     # --- shards -------------------------------------------------------------------------------------------------
 
     @property
     def sharding(self) -> BankSharding:
+        if self._head is not None:
+            raise BadInput("a bank with a head cannot be trained in shards yet; use head=0.")
         return BankSharding(self)
 
     def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
@@ -306,7 +324,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     def lanes(self) -> list[OutputInfo]:
         """Every output of every lane: settings, share, stacking coefficient, loss so far, learned scale."""
         with self._lock:
-            chosen = [(self._said_by[lane], temper) for lane, temper in self._outputs]
+            chosen = [(self._said_by[output.lane], output.temper) for output in self._outputs]
             return outputs_of(self._lanes, self._combination, chosen)
 
     def parts(self) -> list[dict[str, Any]]:
@@ -348,23 +366,44 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         with self._lock:
             return self._groups.learned()
 
+    @property
+    def _joint(self) -> Head | None:
+        """The head, if there is one that has not been dropped."""
+        return self._head if self._head is not None and self._head.live else None
+
+    def _weights_at(self, features: Any) -> np.ndarray:
+        indices = _indices(features, self._n_features)
+        if self._joint is not None:
+            weights = self._joint.weights_at(indices)
+            most = 1e37 if self._dtype == "float32" else 1e300
+            return np.clip([weights.mean, weights.variance], -most, most).astype(self._dtype)
+        return weights_of(self._lanes, self._frozen_combination, indices, self._pairs)
+
     def _mean_at(self, features: Any) -> np.ndarray:
-        return weights_of(self._lanes, self._frozen_combination, _indices(features, self._n_features), self._pairs)[0]
+        return self._weights_at(features)[0]
 
     def _variance_at(self, features: Any) -> np.ndarray:
-        return weights_of(self._lanes, self._frozen_combination, _indices(features, self._n_features), self._pairs)[1]
+        return self._weights_at(features)[1]
+
+    def _covariance_at(self, features: np.ndarray) -> np.ndarray:
+        return super()._covariance_at(features) if self._joint is None else self._joint.covariance_at(features)
 
     def _intercept(self) -> tuple[float, float]:
+        if self._joint is not None:
+            return self._joint.intercept()
         return intercept_of(self._lanes, self._frozen_combination, self._pairs)
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
+        if self._joint is not None:
+            part = self._joint.parts(features)[0]
+            return WeightView(part.weights.mean, part.intercept[0], [part], "log_odds", self._joint.joint_at(features))
         return log_odds_reading(self._lanes, self._frozen_combination, features, squares, self._pairs)
 
     def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
         return lane_reading(self._lanes, reference_lane(self._chosen), features, squares)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        draw(self._lanes, self._combination, batch, batch.indices, seed, purpose, scores)
+        draw(self._lanes, self._combination, batch, batch.indices, seed, purpose, scores, self._head)
 
 
 def _indices(features: Any, n_features: int) -> np.ndarray:

@@ -33,8 +33,6 @@ from bayou.learners.bank.lanes import (
 from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.ensembles.stackers import MAX_STACKED_LOGIT, output_coefficients
 
-# Number of lanes of pairs that have weights of single features.
-N_ADDITIVE_PAIR_LANES = 2
 # A lane with less of the mixture than this changes no digit of a variance.
 NEGLIGIBLE = 1e-12
 
@@ -50,14 +48,11 @@ class LinearizedCombination(NamedTuple):
 
 def linearised(lanes: LaneState, combination: Combination) -> LinearizedCombination:
     of, slots, damping = combination.lane_of, combination.slots, combination.damping
-    width = max(lanes.width, int(of.max()) + 1)
+    width = len(combination.has_weights)
     shares, stretch = combination.shares[slots], (1.0 + damping[SCORE]) / (1.0 + damping[slots])
     each, offset = _output_coefficients(combination)
     each_share = np.bincount(of, shares, minlength=width)
-    silent = np.zeros(width, bool)
-    silent[: lanes.width] = lanes.settings[ADAGRAD_RATE] > 0
-    silent[lanes.width + N_ADDITIVE_PAIR_LANES :] = True
-    gaussian = np.where(silent, 0.0, each_share)
+    gaussian = combination.has_weights * each_share
     if not gaussian.sum():
         gaussian = each_share
     stretched = np.bincount(of, shares * stretch, minlength=width) / np.where(each_share > 0, each_share, 1.0)
@@ -93,6 +88,7 @@ def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.nd
     with bank._lock:
         parts = [*_lane_parts(bank._lanes, features, dict.fromkeys(range(bank._lanes.width), 1.0)).values()]
         parts += [] if bank._pairs is None else bank._pairs.parts(features)
+        parts += [] if bank._head is None else bank._head.parts(features)
     weights = np.stack([part.weights.mean for part in parts], axis=1)
     variance = np.stack([np.asarray(part.weights.variance) for part in parts], axis=1)
     intercepts = np.array([part.intercept[0] for part in parts])

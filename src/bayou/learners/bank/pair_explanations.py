@@ -54,7 +54,7 @@ def explain_pairs(
     pairs = bank._pairs
     groups = bank._groups.of_batch(batch)
     rows = batch.indptr, batch.indices, batch.values, groups
-    machine, counts = pairs.factors, counts[:, bank._lanes.width :]
+    machine, counts = pairs.factors, counts[:, pairs.column : pairs.column + len(pairs.lanes)]
     if machine is None:
         machine = factors.new_factors(1, False, bank._dtype)
         counts = np.hstack([counts, np.zeros((len(batch), 2))])

@@ -22,6 +22,7 @@ from bayou.core.checks import check_choice, check_int, check_iterable, shortened
 from bayou.core.errors import BadInput
 from bayou.core.prediction import Weights, WeightViewPart
 from bayou.learners.bank import crosses, factors
+from bayou.learners.bank.combination import Output
 from bayou.learners.bank.factors import FactorState
 from bayou.learners.bank.lanes import stream_scale
 
@@ -32,6 +33,8 @@ KINDS = {
     "auto,factors": "all of them, each for as long as it pays",
 }
 FIRST_CHECK_EXAMPLE, MIN_LANE_GAIN = 65536, 1e-3
+# Prior variance of the coefficient of one lane of pairs.
+COEFFICIENT_PRIOR = 0.01
 # Learned arrays other than the factors of features.
 _OF_CROSSES, _OF_FACTORS = ("weights", "features", "stream", "intercept", "scale"), ("stream", "intercept", "pairs")
 # Words for the pairs that the lane of crosses has, if they are not listed.
@@ -40,7 +43,7 @@ CROSSED = {"columns": "features of different columns, and any two without one", 
 
 @dataclass(frozen=True)
 class PairLane:
-    """Name and settings of a lane of pairs, as `Bank.lanes` shows it."""
+    """Name and settings of a lane beside the bank's own, as `Bank.lanes` shows it."""
 
     words: str
     temper: tuple[float, float]
@@ -112,8 +115,11 @@ class PairLanes:
         self.looks = "auto" in kind
 
     @property
-    def outputs(self) -> list[tuple[int, float]]:
-        return [(self.column + k, lane.temper[1]) for k, lane in enumerate(self.lanes)]
+    def outputs(self) -> list[Output]:
+        return [
+            Output(self.column + k, lane.temper[1], COEFFICIENT_PRIOR, has_weights=not lane.memory)
+            for k, lane in enumerate(self.lanes)
+        ]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays, keyed by their names in the model file; small ones have one row."""

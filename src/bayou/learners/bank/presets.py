@@ -15,6 +15,7 @@ from bayou.core.checks import check_bool, check_positive
 from bayou.core.errors import BadInput
 from bayou.core.links import C8
 from bayou.kernels.vector import pad_to_lanes
+from bayou.learners.bank.combination import Output
 from bayou.learners.bank.lanes import (
     ADAGRAD_RATE,
     HAS_LEARNED_PRIOR,
@@ -111,11 +112,13 @@ class LaneParametersMixin:
     @classmethod
     def _parameters_to_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         lanes = parameters.get("lanes") or as_mappings(PRESETS[parameters.get("preset", "slim")])
-        return parameters | {"lanes": lanes}
+        written = {key: value for key, value in parameters.items() if key != "head" or value}
+        return written | {"lanes": lanes}
 
     @classmethod
     def _parameters_from_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         preset = parameters.get("preset", "slim")
+        parameters = {"head": 0} | parameters  # as in files from before there was a head
         lanes = parameters.pop("lanes")
         return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
 
@@ -165,10 +168,10 @@ def reference_lane(lanes: Sequence[Lane]) -> int:
     return min(scaled, key=lambda k: lanes[k].prior_variance)
 
 
-def outputs_of_lanes(lanes: Sequence[Lane]) -> list[tuple[int, float]]:
-    """Return all outputs as (lane, kp) pairs: first one of every lane, then the second ones."""
-    second = [(k, lane.second) for k, lane in enumerate(lanes) if lane.second is not None]
-    return [(k, lane.temper[1]) for k, lane in enumerate(lanes)] + second
+def outputs_of_lanes(lanes: Sequence[Lane]) -> list[Output]:
+    """Return all outputs: first one of every lane, then the second ones."""
+    second = [Output(k, lane.second) for k, lane in enumerate(lanes) if lane.second is not None]
+    return [Output(k, lane.temper[1]) for k, lane in enumerate(lanes)] + second
 
 
 def settings_table(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:

@@ -16,7 +16,7 @@ from bayou.learners.bank.combination import (
     combine,
     drop_outputs,
     learn_sampled_rows,
-    new_combination,
+    new_combinations,
 )
 from bayou.learners.bank.running import LabelledRows
 from bayou.learners.ensembles.delayed import ENOUGH_ROWS, log_losses
@@ -75,8 +75,7 @@ def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
     """Return both combinations untrained, without the outputs that were dropped."""
     n_stackers, now = len(bank._combination.stacker_mean), bank._combination
     dropped = np.flatnonzero(now.is_kept[now.slots] == 0) + 2
-    live = new_combination(bank._lanes, bank._outputs, n_stackers)
-    later = new_combination(bank._lanes, [bank._outputs[k] for k in np.flatnonzero(bank._static)], min(n_stackers, 1))
+    live, later = new_combinations(bank._lanes, bank._outputs, bank._static, n_stackers)
     drop_outputs(live, dropped)
     drop_outputs(later, bank._dropping.later_slots(dropped))
     for combination in (live, later):

@@ -5,7 +5,7 @@ Lanes do not depend on the combinations: they continue with the next rows while 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from bayou.core.prediction import Scores
 from bayou.learners.bank.combination import Combination, combine, learn_sampled_rows
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.groups import GroupPriors
+from bayou.learners.bank.head import Head
 from bayou.learners.bank.lanes import LaneState, run_lanes
 from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayBlock, DelayedRows, log_losses
@@ -57,14 +58,14 @@ class BankScores(NamedTuple):
 class LaneRunner:
     """Predicts and learns rows with all lanes of a bank."""
 
-    def __init__(self, lanes: LaneState, groups: GroupPriors, pairs: PairLanes | None) -> None:
-        self._lanes, self.groups, self.pairs = lanes, groups, pairs
+    def __init__(self, lanes: LaneState, groups: GroupPriors, pairs: PairLanes | None, head: Head | None) -> None:
+        self._lanes, self.groups, self.pairs, self.head = lanes, groups, pairs, head
+        self.width = lanes.width + sum(len(beside.lanes) for beside in (pairs, head) if beside is not None)
         self._discarded: np.ndarray | None = None
 
     def empty_outputs(self, n_rows: int) -> np.ndarray:
         """Allocate lane outputs for some rows: mean and variance of the score in every lane."""
-        n_pairs = 0 if self.pairs is None else len(self.pairs.lanes)
-        return np.empty((n_rows, 2, self._lanes.width + n_pairs), self._lanes.state.dtype)
+        return np.empty((n_rows, 2, self.width), self._lanes.state.dtype)
 
     def run(
         self,
@@ -89,23 +90,37 @@ class LaneRunner:
         batch, signs, weights = rows
         groups = self.groups.of_batch(batch, learns=bool(weights.any()))
         lanes = self._lanes if renews else self._lanes._replace(should_renew_priors=False)
-        columns = batch.indptr, batch.indices, batch.values
-        arrays = *columns, batch.max_row_length, batch.is_all_ones, groups, signs, weights
-        if self.pairs is None:
-            return run_lanes(*arrays, lanes, start, stop, examples, stop_example, outputs)
+        arrays = (
+            batch.indptr,
+            batch.indices,
+            batch.values,
+            batch.max_row_length,
+            batch.is_all_ones,
+            groups,
+            signs,
+            weights,
+        )
         end: list[tuple[int, int]] = []
 
         def run() -> None:
             end.append(run_lanes(*arrays, lanes, start, stop, examples, stop_example, outputs))
 
+        def tasks(last: int) -> list[Callable[[], Any]]:
+            rows_beside = batch, groups, signs, weights, start, last
+            found = [] if self.pairs is None else self.pairs.tasks(*rows_beside, examples, outputs)
+            return found + ([] if self.head is None else self.head.tasks(*rows_beside, outputs, renews))
+
         if stop_example >= 0 and examples + stop - start >= stop_example:  # where it ends is not known yet
             run()
-            tasks = self.pairs.tasks(batch, groups, signs, weights, start, end[0][0], examples, outputs)
-            threads.run_all(tasks, parallel=False)
+            threads.run_all(tasks(end[0][0]), parallel=False)
         else:
-            tasks = self.pairs.tasks(batch, groups, signs, weights, start, stop, examples, outputs)
-            threads.run_all([run, *tasks], parallel=stop - start >= MIN_THREADED_ROWS)
+            threads.run_all([run, *tasks(stop)], parallel=stop - start >= MIN_THREADED_ROWS)
         return end[0]
+
+    @property
+    def is_threaded(self) -> bool:
+        """True if other lanes run beside the bank's own, in threads."""
+        return self.pairs is not None or self.head is not None
 
     def discarded_outputs(self, n_rows: int) -> np.ndarray:
         """Return a reusable buffer for outputs that are not read."""
@@ -135,6 +150,7 @@ class _Run(NamedTuple):
     scores: Scores
     delayed: np.ndarray | None = None  # results of the combination for later rows; None if it does not learn
     queue: threads.WorkQueue | None = None  # for deferred work that follows the lanes
+    measured: Combination | None = None  # learns beside `combination`, without results
 
 
 class BankRunner:
@@ -158,6 +174,7 @@ class BankRunner:
         row = 0
         while row < rows.n_rows:
             stop_example = self._dropping.next_stop(examples)
+            run = run._replace(measured=self._dropping.measured)
             row, examples = self._run_to_stop(run, row, examples, stop_example)
             if examples == stop_example:
                 if queue is not None:
@@ -188,7 +205,7 @@ class BankRunner:
         rows, queue, n_rows = run.rows, run.queue, run.rows.n_rows
         following: list[Future[None]] = []
         # Long strides suffice for many rows; and the lanes wait for those of pairs at the end of each stride.
-        is_long = self._lanes.pairs is not None or n_rows > LEARN_CHUNK_ROWS
+        is_long = self._lanes.is_threaded or n_rows > LEARN_CHUNK_ROWS
         stride = n_rows if queue is not None else 4 * STRIDE_ROWS if is_long else STRIDE_ROWS
 
         def submit_combine(*work: Any) -> None:
@@ -208,6 +225,9 @@ class BankRunner:
                     row, examples = self._lanes.run(rows, start, stop, before, run.outputs, stop_example)
                     labels = rows.signs, rows.weights
                     submit_combine(combine, run.outputs, *labels, run.combination, start, row, before, *run.scores[:3])
+                    if run.measured is not None:
+                        unused = _empty_scores(rows.n_rows)[:3]
+                        submit_combine(combine, run.outputs, *labels, run.measured, start, row, before, *unused)
                 if len(sampled):
                     submit_combine(
                         self._learn_sampled, delayed_outputs, rows.signs, rows.weights, sampled, ahead, run.delayed

@@ -20,14 +20,17 @@ from bayou.core.learner import Learner
 from bayou.core.links import C8
 from bayou.kernels.random import choices
 from bayou.learners.bank.combination import Combination
+from bayou.learners.bank.head import Head
 from bayou.learners.bank.lanes import ADAGRAD_RATE, IS_ACTIVE, TIME_DECAY, UPDATE_DAMPING, USE_DECAY, LaneState
 from bayou.learners.bank.linearization import lane_component
 
 SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 
 
-def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the lanes that a draw may take, and the probability of each."""
+def lanes_to_draw(
+    lanes: LaneState, combination: Combination, head: Head | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of the lanes that a draw may take, the head's first one included, and their probabilities."""
     slots, losses = combination.slots, np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
     # A lane with two outputs is judged by the better one.
     np.minimum.at(
@@ -38,6 +41,8 @@ def lanes_to_draw(lanes: LaneState, combination: Combination) -> tuple[np.ndarra
     gaussian = live & (settings[ADAGRAD_RATE] == 0)
     whole = gaussian & (settings[UPDATE_DAMPING] == C8) & (settings[USE_DECAY] == 1) & (settings[TIME_DECAY] == 1)
     numbers = next(np.flatnonzero(allowed) for allowed in (whole, gaussian, live) if allowed.any())
+    if head is not None and head.live:
+        numbers = np.append(numbers, head.column)
     evidence = np.exp(losses[numbers].min() - losses[numbers])
     return numbers, evidence / evidence.sum()
 
@@ -50,13 +55,17 @@ def draw(
     seed: np.uint64,
     purpose: str,
     scores: np.ndarray,
+    head: Head | None = None,
 ) -> None:
     """Fill scores[draw, row], each draw from one lane; `places` are the table rows of the non-zeros' weights."""
-    numbers, chances = lanes_to_draw(lanes, combination)
+    numbers, chances = lanes_to_draw(lanes, combination, head)
     taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
     for lane in np.unique(taken).tolist():
+        draws = np.flatnonzero(taken == lane)
+        if head is not None and lane == head.column:
+            head.draw(batch, seed, share, draws, scores)
+            continue
         _, weights, (bias, unsure) = lane_component(lanes, lane, places)
         variance = share * np.asarray(weights.variance)
         intercept = (bias, share * unsure) if lanes.has_intercept else (0.0, 0.0)
-        draws = np.flatnonzero(taken == lane)
         Learner._draw_gaussian(batch, weights.mean, variance, intercept, seed, draws, scores)

@@ -11,6 +11,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.sharding import Rows, Sharding
 from bayou.learners.bank.combination import reset_shares
+from bayou.learners.bank.head_merging import merge_heads
 from bayou.learners.bank.lanes import STREAM_WEIGHT
 from bayou.learners.bank.merging import (
     apply_feature_gain,
@@ -152,8 +153,10 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
     if into._pairs is not None:
         before: Any = type(bank)(**bank.parameters) if base is None else base
         merge_pair_lanes([one._pairs for one in banks if one._pairs is not None], into._pairs, before._pairs)
+    if into._head is not None:
+        merge_heads([one._head for one in banks if one._head is not None], into._head)
     has_groups = any(one._groups.has_groups for one in banks)
-    bank._use(into._lanes._replace(settings=bank._lanes.settings), into._pairs)
+    bank._use(into._lanes._replace(settings=bank._lanes.settings), into._pairs, into._head)
     bank._groups.has_groups = has_groups
     bank._dropping.drop(dropped)
 
