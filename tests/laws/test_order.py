@@ -55,7 +55,7 @@ def test_a_row_alone_is_refused_as_in_a_batch(case):
     row = Example(np.array([WIDTH], np.uint32), values, 1, 1.0, True, WIDTH)
     with pytest.raises(BadInput, match="out of range"):
         learner.learn_example(row, True)
-    far = row._replace(indices=np.array([0], np.uint32), values=values * 1e30, largest=1e30, max_index=0)
+    far = row._replace(indices=np.array([0], np.uint32), values=values * 1e30, max_abs_value=1e30, max_index=0)
     if case.dtype == "float32":
         with pytest.raises(BadInput, match="too large"):
             learner.learn_example(far, False)

@@ -235,11 +235,11 @@ def test_merging_averages_evidence_and_adds_what_to_expect():
         bank.learn(Batch.from_csr(X[rows], y[rows]))
         halves.append(bank)
     merged = halves[0].merge(halves[1])
-    slots = merged._later.slots
-    mean = sum(half._later.losses[0][slots] for half in halves) / 2
-    np.testing.assert_allclose(merged._later.losses[0][slots], mean)
+    slots = merged._later_combination.slots
+    mean = sum(half._later_combination.losses[0][slots] for half in halves) / 2
+    np.testing.assert_allclose(merged._later_combination.losses[0][slots], mean)
     shares = np.exp(mean.min() - mean)
-    np.testing.assert_allclose(merged._later.shares[slots], shares / shares.sum())
+    np.testing.assert_allclose(merged._later_combination.shares[slots], shares / shares.sum())
     assert merged.supports_later
     expected = merged.later_loss()
     sides = sorted(half.later_loss().learned for half in halves)

@@ -97,7 +97,7 @@ def test_rows_one_by_one_and_a_file_in_between_change_no_bit(tmp_path, dtype):
             by_row = bayou.load(tmp_path / "m.bayou")
         found.append(by_row.learn(batch[row : row + 1])[0])
     assert np.array_equal(found, p)
-    for name in ("state", "priors", "fresh", "held", "fade", "groups"):
+    for name in ("state", "priors", "pending_sums", "prior_precisions", "fade", "groups"):
         np.testing.assert_array_equal(getattr(by_row._lanes, name), getattr(whole._lanes, name))
 
 

@@ -28,9 +28,9 @@ Public methods that do nothing here may be overridden: `end_pass`, `new_stream`,
 `supports_later`, `rewrites`. Fields: `_per_feature_arrays` (arrays with a row for each feature), `_takes` (the type of
 values), `_by_rows_at_hand` (arrays that depend on batch boundaries), `wants_groups`.
 
-Learners composed of others also override `_targets`, `_predict_next`, `_concatenate_scores`, `_reading`, `_associated`,
-`_parameters_to_header` and `_parameters_from_header`. No other private name is for subclasses, and none is for other
-packages.
+Learners with a joint posterior override `_covariance_at`. Learners composed of others also override `_targets`,
+`_predict_next`, `_concatenate_scores`, `_reading`, `_associated`, `_parameters_to_header` and
+`_parameters_from_header`. No other private name is for subclasses, and none is for other packages.
 """
 
 from __future__ import annotations

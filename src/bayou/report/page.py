@@ -339,7 +339,7 @@ def _decided(facts: RunFacts) -> list[dict[str, str]]:
 def _data(facts: RunFacts) -> list[tuple[str, str]]:
     """Return facts about the data as (name, value)."""
     data, recorder, result = facts.data, facts.run.recorder, facts.result
-    varied = recorder.shortest != recorder.longest
+    varied = result.examples and recorder.shortest != recorder.longest
     span = f" on average, {recorder.shortest:,} to {recorder.longest:,}" if varied else ""
     length = f"{result.nonzeros / result.examples:.4g}{span}" if result.examples else ""
     kept = f"{data.negative_rate:g} of them; numbers here are those of the data as given"
