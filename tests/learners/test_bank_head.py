@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 import bayou
 from bayou import Batch
-from bayou.learners import Bank
+from bayou.learners import Bank, Classes
 from bayou.learners.bank import head as heads
 from bayou.learners.bank.head import Head, new_state
 from bayou.learners.bank.head_kernels import EXCESS, FADING, FOLDED, RETRY, SCALE
@@ -277,3 +277,9 @@ def test_a_file_from_before_there_was_a_head_has_none():
 def test_a_head_that_is_no_size_is_refused(wrong):
     with pytest.raises(bayou.BadInput, match="head"):
         Bank(n_features=5, head=wrong)
+
+
+def test_several_classes_have_no_head():
+    assert "head" not in Classes(20, head=0).parameters
+    with pytest.raises(bayou.BadInput, match="a head is for two classes"):
+        Classes(20, head=8)

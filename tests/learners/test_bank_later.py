@@ -247,7 +247,7 @@ def test_merging_averages_evidence_and_adds_what_to_expect():
     grown = copy.copy(halves[0])
     grown.learn(Batch.from_csr(X[300:], y[300:]))
     again = grown.merge(halves[0], base=halves[0])
-    np.testing.assert_allclose(again._later.losses[0], grown._later.losses[0])
+    np.testing.assert_allclose(again._later_combination.losses[0], grown._later_combination.losses[0])
 
 
 def test_narrowing_drops_its_outputs_too():

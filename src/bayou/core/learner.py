@@ -25,8 +25,8 @@ Optional:
     _nbytes_for(n_features)      memory of a learner with that many weights, if it is not proportional to them
 
 Public methods that do nothing here may be overridden: `end_pass`, `new_stream`, `progress`, `parts`, `later_loss`,
-`supports_later`, `rewrites`. Fields: `_per_feature_arrays` (arrays with a row for each feature), `_takes` (the type of
-values), `_by_rows_at_hand` (arrays that depend on batch boundaries), `wants_groups`.
+`supports_later`, `will_change_other_features`. Fields: `_per_feature_arrays` (arrays with a row for each feature),
+`_takes` (the type of values), `_by_rows_at_hand` (arrays that depend on batch boundaries), `wants_groups`.
 
 Learners with a joint posterior override `_covariance_at`. Learners composed of others also override `_targets`,
 `_predict_next`, `_concatenate_scores`, `_reading`, `_associated`, `_parameters_to_header` and

@@ -27,6 +27,8 @@ class BankClassifier(OnlineClassifier):
         intercept_variance: the prior variance of the intercept; in each lane max(3, prior_variance) if None.
         pairs: "crosses", "factors", "auto" or "auto,factors" for lanes of pairs of features; for two classes.
         cross, pair_bits: which pairs, for features that have columns, and 2^pair_bits slots for their weights.
+        head: number of features, those used most, whose weights have a joint posterior; 0 for none, "auto" for as
+            many as pay; for two classes.
 
     `coef_` and `coef_var_` are those of the current combination, linearized; `learner_.lanes` shows its lanes.
 
@@ -47,6 +49,7 @@ class BankClassifier(OnlineClassifier):
     pairs: str | None = None
     cross: Any = "columns"
     pair_bits: int = 22
+    head: int | str = 0
     horizon: str = "later"
 
 

@@ -118,7 +118,6 @@ class LaneParametersMixin:
     @classmethod
     def _parameters_from_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         preset = parameters.get("preset", "slim")
-        parameters = {"head": 0} | parameters  # as in files from before there was a head
         lanes = parameters.pop("lanes")
         return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
 

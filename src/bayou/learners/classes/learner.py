@@ -109,6 +109,8 @@ class Classes(Ensemble):
             raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
         if own.get("pairs") is not None:
             raise BadInput(no_lanes())
+        if learner == "bank" and own.pop("head", 0) != 0:
+            raise BadInput("a head is for two classes; the weights of several have a diagonal posterior: use head=0.")
         self._max_classes = check_int("max_classes", max_classes, 1, MAX_CLASSES)
         known = own_classes(classes, self._max_classes)
         super().__init__(
