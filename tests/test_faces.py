@@ -147,7 +147,7 @@ def _report(learner, prediction):
         mean=prediction.mean,
         variance=prediction.variance,
         noise=noise,
-        tails=prediction.tails,
+        tails=prediction.student_t_mixture,
     )
     return RunFacts(ReportedRun(Recorder(learner), None)).interval(sample)
 
@@ -161,8 +161,8 @@ def _river(learner, X):
 
     many = model.predict_proba_many(scipy.sparse.csr_array(X))[True].to_numpy()
     names = model._rows  # whatever a row's features are called, its probability is that of a batch
-    one = [model._model.learn_example(names.one({str(k): x for k, x in enumerate(row)})[0], True, 0.0) for row in X[:3]]
-    batch = model._model.predict(names.many([{str(k): x for k, x in enumerate(row)} for row in X[:3]])[0])
+    one = [model._model.learn_example(names.encode_row({str(k): x for k, x in enumerate(row)})[0], True, 0.0) for row in X[:3]]
+    batch = model._model.predict(names.encode_rows([{str(k): x for k, x in enumerate(row)} for row in X[:3]])[0])
     np.testing.assert_array_equal(one, batch.probability)
     return many
 

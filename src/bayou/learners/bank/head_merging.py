@@ -21,7 +21,7 @@ COUNTERS = [kernels.ROWS, kernels.NONZEROS, kernels.INSIDE, kernels.SCALE_GAIN]
 
 
 class _Knowledge(NamedTuple):
-    """What a settled head knows, in natural parameters."""
+    """A settled head in natural parameters."""
 
     precision: np.ndarray  # of the intercept and the chosen features
     shift: np.ndarray
