@@ -161,7 +161,10 @@ def _river(learner, X):
 
     many = model.predict_proba_many(scipy.sparse.csr_array(X))[True].to_numpy()
     names = model._rows  # whatever a row's features are called, its probability is that of a batch
-    one = [model._model.learn_example(names.encode_row({str(k): x for k, x in enumerate(row)})[0], True, 0.0) for row in X[:3]]
+    one = [
+        model._model.learn_example(names.encode_row({str(k): x for k, x in enumerate(row)})[0], True, 0.0)
+        for row in X[:3]
+    ]
     batch = model._model.predict(names.encode_rows([{str(k): x for k, x in enumerate(row)} for row in X[:3]])[0])
     np.testing.assert_array_equal(one, batch.probability)
     return many

@@ -12,7 +12,12 @@ from bayou.core.storage import load
 
 
 class Contrast(NamedTuple):
-    """Mean and standard deviation of a linear combination of weights, and an interval that contains it."""
+    """Mean and standard deviation of a linear combination of weights, and an interval that contains it.
+
+    >>> difference = Contrast(mean=0.9, sd=0.1, low=0.7, high=1.1)
+    >>> difference.low > 0  # certainly positive
+    True
+    """
 
     mean: float
     sd: float
