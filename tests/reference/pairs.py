@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from bayou.learners.bank.crosses import MOST_PAIRS
-from bayou.learners.bank.lanes import SETTLED
+from bayou.learners.bank.row_scaling import UNIT_FIT_ROWS
 from tests.reference.bank import SCALE_FARTHEST, SCALE_STEP, SCALE_VARIANCE, score_step, told, unit_of
 
 
@@ -26,7 +26,7 @@ class CrossesReference:
     def parts(self, i, x, groups):
         """Of features, then of pairs: the names of their weights and their values, in units of the stream."""
         lengths = self.log_lengths
-        if len(lengths) < SETTLED and len(i):
+        if len(lengths) < UNIT_FIT_ROWS and len(i):
             lengths = [*lengths, 0.5 * np.log(np.sum(x**2))]
         x = x * unit_of(lengths)
         pairs = sorted(combinations(range(len(i)), 2), key=lambda pair: (pair[1] - pair[0], pair[0]))
@@ -64,7 +64,7 @@ class CrossesReference:
         if self.intercept:
             v = 1.0 / (1.0 / 3.0 + self.bias_gained)
             self.bias, self.bias_gained = self.bias + v * dm, self.bias_gained + told(v, dv)
-        if len(self.log_lengths) < SETTLED and len(i):
+        if len(self.log_lengths) < UNIT_FIT_ROWS and len(i):
             self.log_lengths.append(0.5 * np.log(np.sum(x**2)))
         return m, s
 
@@ -85,7 +85,7 @@ class FactorsReference:
 
     def score(self, i, x, groups):
         lengths = self.log_lengths
-        if len(lengths) < SETTLED and len(i):
+        if len(lengths) < UNIT_FIT_ROWS and len(i):
             lengths = [*lengths, 0.5 * np.log(np.sum(x**2))]
         t = x * np.exp(-np.mean(lengths)) if lengths else x
         a = [self.a.get(int(k), self.start(int(k))) for k in i]
@@ -126,6 +126,6 @@ class FactorsReference:
         if self.intercept:
             own = 1.0 / (1.0 / 3.0 + self.bias_gained)
             self.bias, self.bias_gained = self.bias + own * dm, self.bias_gained + told(own, dv)
-        if len(self.log_lengths) < SETTLED and len(i):
+        if len(self.log_lengths) < UNIT_FIT_ROWS and len(i):
             self.log_lengths.append(0.5 * np.log(np.sum(x**2)))
         return m, s

@@ -52,7 +52,7 @@ class Batch:
             if not requested or unknown.
         folded: number of indices that were wider than 32 bits and had their high half folded in.
         longest, largest, max_index: upper bounds of the features in a row, the absolute values, and the feature indices
-            (-1 if there are none). A slice of a batch keeps these bounds, and `folded`, of the whole batch.
+            (-1 if there are none). A slice of a batch keeps these bounds, and `n_wrapped`, of the whole batch.
         ones: whether every value is known to be 1, as for indicators; learners then skip reading the values.
 
     The CSR arrays and `groups` are read-only.

@@ -1,8 +1,8 @@
 """Predictions of multiclass learners: a probability, a score and an interval for each class.
 
 The score of a class is its log-odds against all others, N(mean, variance), which gives its probability as for two
-classes (`prediction`). If classes may still join, `unseen` is the probability reserved for all unseen classes together,
-and `probability` is that of each known class, given that the label is one of those.
+classes (`prediction`). If classes may still join, `unseen_probability` is the probability reserved for all unseen
+classes together, and `probability` is that of each known class, given that the label is one of those.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class ClassPrediction:
         return self._shaped(low), self._shaped(high)
 
     def label_probability(self, labels: Any) -> np.ndarray:
-        """Return the predicted probability of each row's label; `unseen` where the label's class was unknown.
+        """Return the predicted probability of each row's label; `unseen_probability` for a label of no class.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Classes

@@ -2,15 +2,15 @@
 
 Copying a large table at once would delay every prediction that waits for it. Here the per-feature tables are copied
 block by block between batches; rows that a batch is about to change and that are not copied yet are saved first
-(`before`). The result is the state at the beginning, to the bit, and gives the file that `Learner.save` would have
-written then.
+(`before_learn`). The result is the state at the beginning, to the bit, and gives the file that `Learner.save` would
+have written then.
 
 Feature counts (`recipe.feature_counts`) are copied last, when the result is requested, perhaps in another thread: they
 must not change until `uses_taken`.
 
 Learning changes only the rows of the features in a batch; the laws check that for every learner. Before a batch that
-changes others, too (`Learner.rewrites`), which is rare, the rest is copied. Learners with other table layouts
-(multiclass and dense ones) are copied at once.
+changes others, too (`Learner.will_change_other_features`), which is rare, the rest is copied. Learners with other
+table layouts (multiclass and dense ones) are copied at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIN_INCREMENTAL_BYTES = 4 << 20
 
 
 class IncrementalSnapshot:
-    """Copy of a learner's present state. Call `step` until it returns True, and `before` before each batch learned.
+    """Copy of a learner's present state. Call `copy_some` until it returns True, and `before_learn` before each batch.
 
     >>> from bayou.learners import Marginal
     >>> learner = Marginal(n_features=2**20)

@@ -157,7 +157,9 @@ class Learner(InspectionMixin):
         """
         self._check_writable()
         if not isinstance(behind, SerialExecutor | None):
-            raise BadInput("behind is the thread in which a run scores (`bayou.core.threads.InTurn`); leave it out.")
+            raise BadInput(
+                "behind is the thread in which a run scores (`bayou.core.threads.SerialExecutor`); leave it out."
+            )
         if isinstance(batch, Batch) and len(batch) > LEARN_CHUNK_ROWS:
             with self._lock, SerialExecutor("following", max_pending=MAX_PENDING_CHUNKS) as following:
                 told = self._observe(batch, following)
@@ -168,7 +170,7 @@ class Learner(InspectionMixin):
         return self.wrap_scores(told[0] if len(told) == 1 else self._concatenate_scores(told))
 
     def _observe(self, batch: Batch, behind: SerialExecutor | None) -> list[Scores]:
-        """Learn AT_ONCE rows at a time and return the scores of each chunk; `behind` does the deferred work."""
+        """Learn LEARN_CHUNK_ROWS rows at a time, return the scores of each chunk; `behind` does the deferred work."""
         self._check(batch, learn=True)
         weights = self._row_weights(batch)
         targets, negative = self._targets(batch, weights)

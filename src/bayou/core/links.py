@@ -16,8 +16,10 @@ compile-time constant. Python code uses the link's record in `TABLE`, which work
 
 To add a link, give it a code, a branch in each function below that takes a code (without one they return NaN) and a
 record; for `Marginal` also a branch in each function of `learners.bases.evidence`. Learners that can use it list it in
-their `supported_links`; all others reject it. An asymmetric link F has a mirror image G(z) = 1 - F(-z) with a code and
-a record of its own, so that P(y = -1 | score) = G(-score): `of_label` returns the one for a given label.
+their `supported_links`, which by default has the two links above; all others reject it. `Prediction` inverts the
+logistic link and the probit link to show predictions by quadrature as scores: it needs a branch, too. An asymmetric
+link F has a mirror image G(z) = 1 - F(-z) with a code and a record of its own, so that P(y = -1 | score) = G(-score):
+`of_label`, which returns the link itself until then, must return the one for a given label.
 
 >>> float(cdf(LOGISTIC, 0.0)), float(log_cdf(LOGISTIC, -1000.0))
 (0.5, -1000.0)

@@ -23,7 +23,7 @@ the recipe has R, `predict` and `sample` apply this correction; predictions made
 are for the data as given.
 
 A regressor's label is expected + e. The error e is normal, with the sum of the variances of the mean and the noise; or,
-if the regressor estimates its tails, a mixture of Student-t's whose scales include both (`student`). All statements
+if the regressor estimates its tails, a mixture of Student-t's whose scales include both (`student_t`). All statements
 about labels follow from that: an interval is expected -+ a with P(|e| <= a) = level, a quantile is the end of one, and
 the density is that of e.
 """
@@ -391,7 +391,7 @@ def _log_expected_doubt(mean, variance):
 
 @kernel
 def _interval_bounds(mean, sd, sure, level, middle, inner):
-    """Return (low, high) of scores. `middle` and `inner` are the `reach` of the level and of its `_tail_level`."""
+    """Return (low, high) of scores. `middle` and `inner` are the `z_score` of the level and of its `_tail_level`."""
     low, high = empty(mean.size, np.float64), empty(mean.size, np.float64)
     for k in range(mean.size):
         near, far = -middle, middle

@@ -66,8 +66,8 @@ def pipeline_executor() -> Executor:
 class SerialExecutor:
     """Executor with one thread, which runs tasks in order while the caller goes on.
 
-    At most `most` tasks are pending; `do` waits for a free place. An error in a task is raised by a later `do`, or by
-    `wait`. Leaving the `with` block waits for all tasks.
+    At most `max_pending` tasks are pending; `submit` waits for a free place. An error in a task is raised by a later
+    `submit`, or by `drain_and_raise`. Leaving the `with` block waits for all tasks.
 
     >>> done = []
     >>> with SerialExecutor("counting", max_pending=2) as turn:
@@ -113,7 +113,7 @@ class SerialExecutor:
         self._raise()
 
     def drain(self) -> None:
-        """Wait until all tasks given so far are done; errors are left to a later `do` or `wait`."""
+        """Wait until all tasks given so far are done; errors are left to a later `submit` or `drain_and_raise`."""
         done = threading.Event()
         self._room.acquire()
         with self._submit_lock:
@@ -222,7 +222,7 @@ class DrainingLock:
 
 
 def run_all(work: Sequence[Callable[[], Any]], parallel: bool) -> None:
-    """Run all tasks, in several threads if `apart`, in any order, and raise the first error.
+    """Run all tasks, in several threads if `parallel`, in any order, and raise the first error.
 
     >>> done = []
     >>> run_all([lambda: done.append(1), lambda: done.append(2)], parallel=True)

@@ -1,7 +1,8 @@
-"""Writing numbers as text in kernels, by address: the inverse of `scan`.
+"""Writing numbers as text in kernels, by address: the inverse of `parse_text`.
 
 Functions that write numbers take the address to write to and return the address after the text. Eight digits are
-computed and stored at a time, so up to WASTE bytes after the text are overwritten; callers leave room for that.
+computed and stored at a time, so up to WRITE_PADDING_BYTES bytes after the text are overwritten; callers leave room
+for that.
 """
 
 from __future__ import annotations

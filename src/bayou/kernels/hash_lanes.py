@@ -47,7 +47,7 @@ def _after_end(builder, states, rest, lengths):
 
 
 def _strange(builder, words):
-    """Set the high bit of each byte that is not a digit (and perhaps of bytes above such a byte), as in `scan`."""
+    """Set the high bit of each byte that is not a digit (and perhaps of bytes above it), as in `parse_text`."""
     digits = builder.xor(words, _every(0x30303030))
     return builder.and_(builder.or_(builder.add(digits, _every(0x76767676)), digits), _every(0x80808080))
 

@@ -1,11 +1,11 @@
 """Tables of weights in memory: aligned to cache lines, and in pages whose size depends on how densely they are used.
 
-The TLB of a processor holds some two thousand pages. For small ones (4 KB) these are REACH bytes: in a larger table
-nearly every weight needs a page lookup as well, which takes a third of the bank's time. Huge pages (2 MB) avoid that,
-but touching one byte of a huge page allocates all of it: a hundred rows would allocate the gigabyte of a bank of 2^24
-weights. So tables start with small pages, and get huge ones once 1/DENSE of the small ones have been touched; memory is
-then at most DENSE times that of small pages. A stream is watched for this while it has had fewer than PATIENCE
-non-zeros per page.
+The TLB of a processor holds some two thousand pages. For small ones (4 KB) these are MIN_ADVISED_BYTES bytes: in a
+larger table nearly every weight needs a page lookup as well, which takes a third of the bank's time. Huge pages (2 MB)
+avoid that, but touching one byte of a huge page allocates all of it: a hundred rows would allocate the gigabyte of a
+bank of 2^24 weights. So tables start with small pages, and get huge ones once 1/HUGE_PAGE_DENSITY of the small ones
+have been touched; memory is then at most HUGE_PAGE_DENSITY times that of small pages. A stream is watched for this
+while it has had fewer than PATIENCE non-zeros per page.
 
 On the first touch of a page the system allocates and clears it, which takes a tenth of a second to half a second for
 the tables of 2^22 weights. Once huge pages are chosen another thread does that, so that rows do not wait for it.
@@ -50,7 +50,7 @@ class HugePageAdvisor:
 
     @property
     def is_undecided(self) -> bool:
-        """True while the page size is undecided, so that `touch` is to be called."""
+        """True while the page size is undecided, so that `note_touched` is to be called."""
         return self._left > 0
 
     def note_touched(self, rows: np.ndarray | None) -> None:

@@ -10,7 +10,8 @@ the position of a row in a batch.
     mean, gain = gather_pairs(table, rows, k) # table[rows[k : k + 8], 0] and [..., 1]
     total(x * mean)                           # a plain number
 
-Vectors of sixteen (`load_double_width`) support a part of this: arithmetic, `fill`, `store`, `total` and rounding.
+Vectors of sixteen (`load_double_width`) support a part of this: arithmetic, `broadcast`, `store`, `sum_lanes` and
+rounding.
 
 Loads and stores have no bounds checks: callers pad their scratch to a multiple of LANES.
 """

@@ -41,7 +41,7 @@ RECORD = Record(
 
 # The columns of the state:
 #     WEIGHT    w
-#     SQUARES   G, the sum of squared gradients
+#     GRADIENT_SQUARES G, the sum of squared gradients
 WEIGHT, GRADIENT_SQUARES = range(2)
 
 

@@ -34,7 +34,7 @@ class NewNames(NamedTuple):
     column) and of the name itself, and likewise for each other feature of a cross. Absent parts are -1, -1.
     """
 
-    indices: np.ndarray  # uint32; in the exact mode uint64 ids, which `Numbering.find` turns into indices
+    indices: np.ndarray  # uint32; in the exact mode uint64 ids, which `Numbering.lookup` turns into indices
     spans: np.ndarray  # integers, (n, 4): prefix start, stop, name start, stop; (n, 4 k) for crosses of k
     data: np.ndarray  # uint8, the bytes that spans of names refer to
     prefix_data: np.ndarray  # uint8, the bytes that spans of prefixes refer to

@@ -66,10 +66,10 @@ def is_text(labels: Any) -> Any:
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Labels of the first rows: `counts` of each, as text, and `what` they are called in messages."""
+    """Labels of the first rows: `counts` of each, as text, and the `subject` of messages about them."""
 
     counts: Mapping[str, int]
-    label_error: str = "the label"
+    subject: str = "the label"
 
     @property
     def rows(self) -> int:
@@ -110,7 +110,7 @@ def choose_task(recipe: Recipe, labels: LabelCounts, tell: Tell | None = None) -
 
 def _decision(recipe: Recipe, labels: LabelCounts) -> tuple[dict[str, Any], str]:
     """Return the changes to the recipe, and a sentence that explains them."""
-    label_error, counts = labels.label_error, labels.counts
+    subject, counts = labels.subject, labels.counts
     numbers = {text: number for text in counts if not math.isnan(number := number_from_text(text))}
     truths = [text for text in counts if text.lower() in ("true", "false")]
     strange = LabelCounts({text: often for text, often in counts.items() if text not in numbers})
@@ -118,12 +118,12 @@ def _decision(recipe: Recipe, labels: LabelCounts) -> tuple[dict[str, Any], str]
     no_numbers = bool(truths) or strange.rows > labels.rows / 2
     if recipe.task == "regression":
         if no_numbers:
-            raise BadInput(f"{label_error} holds {odd!r}, but what is to be predicted are numbers.")
-        return {}, f"{label_error} is a number, and predicted as one"
+            raise BadInput(f"{subject} holds {odd!r}, but what is to be predicted are numbers.")
+        return {}, f"{subject} is a number, and predicted as one"
     if recipe.task == "multiclass":
         return {}, _several(labels)
     if recipe.label_above is not None and odd is not None and not numbers:
-        raise BadInput(f"{option('label_above')} needs numbers, but {label_error} holds {odd!r}.")
+        raise BadInput(f"{option('label_above')} needs numbers, but {subject} holds {odd!r}.")
     if recipe.positive is not None or recipe.label_above is not None:
         return {}, ""
     plain = {text for text, number in numbers.items() if number in (0.0, 1.0, -1.0)} | set(truths)
@@ -133,11 +133,11 @@ def _decision(recipe: Recipe, labels: LabelCounts) -> tuple[dict[str, Any], str]
     ordered = sorted(counts, key=lambda text: (text in numbers, numbers.get(text, 0.0), text))
     if len({numbers.get(text, text) for text in counts}) == 2:
         negative, positive = ordered[0], ordered[-1]
-        words = f"{label_error} is {positive} (positive) or {negative}; {option('positive', negative)} turns it round"
+        words = f"{subject} is {positive} (positive) or {negative}; {option('positive', negative)} turns it round"
         return {"task": "binary", "positive": positive, "negative": negative}, words
     if recipe.task == "binary":
         how = f"{option('positive')} or {option('label_above')}"
-        raise BadInput(f"{label_error} holds {labels.listed()}; say with {how} what is positive.")
+        raise BadInput(f"{subject} holds {labels.listed()}; say with {how} what is positive.")
     different = set(numbers.values())
     if numbers and labels.is_rare(strange.counts):
         return _numbers(labels, different)
@@ -152,7 +152,7 @@ def _check_spoiled(labels: LabelCounts, strange: LabelCounts, different: set[flo
     if _too_many(labels) or (endless and not _few_and_whole(labels, different)):
         are = "are no numbers" if len(strange.counts) > 1 else "is no number"
         raise BadInput(
-            f"{labels.label_error} holds {strange.listed()}, which {are}, in {strange.rows:,} of the first "
+            f"{labels.subject} holds {strange.listed()}, which {are}, in {strange.rows:,} of the first "
             f"{labels.rows:,} "
             f"rows; the others hold numbers. Mend the data, or say "
             f"{option('task', 'regression')}, which skips those rows, or {option('positive', 'NAME')}, which tells one "
@@ -163,7 +163,7 @@ def _check_spoiled(labels: LabelCounts, strange: LabelCounts, different: set[flo
 def _texts(labels: LabelCounts) -> tuple[dict[str, Any], str]:
     if _too_many(labels):
         raise BadInput(
-            f"{labels.label_error} has {len(labels.counts):,} different values in the first {labels.rows:,} rows "
+            f"{labels.subject} has {len(labels.counts):,} different values in the first {labels.rows:,} rows "
             f"({labels.listed()}), which are too many to be classes. Is it the right column? "
             f"{option('positive', 'NAME')} tells one value from all others."
         )
@@ -184,7 +184,7 @@ def _numbers(labels: LabelCounts, different: set[float]) -> tuple[dict[str, Any]
     if _few_and_whole(labels, different):
         return {"task": "multiclass"}, _several(labels) + f"; {option('task', 'regression')} predicts the number"
     return {"task": "regression"}, (
-        f"{labels.label_error} is a number, and predicted as one; {option('task', 'multiclass')} takes its values for "
+        f"{labels.subject} is a number, and predicted as one; {option('task', 'multiclass')} takes its values for "
         f"classes, {option('label_above')} makes two classes of them"
     )
 
@@ -192,7 +192,7 @@ def _numbers(labels: LabelCounts, different: set[float]) -> tuple[dict[str, Any]
 def _several(labels: LabelCounts) -> str:
     some = "" if len(labels.counts) > MANY else f" ({labels.listed()})"
     one = option("positive", "NAME")
-    return f"{labels.label_error} is one of {len(labels.counts):,} classes{some}; {one} tells one from the rest"
+    return f"{labels.subject} is one of {len(labels.counts):,} classes{some}; {one} tells one from the rest"
 
 
 def taken_for_one() -> str:

@@ -21,8 +21,8 @@ further pass, everything learned before counts half (`discount`), and so does ea
 **Reproducibility.** A gain is a function of the base, the rows, their weight and the task's number; gains are added in
 the order of the task numbers. So retries, copies and the order of arrival do not change the result.
 
-A gain is an Arrow table with a row for each block of BLOCK features that the shard has seen, and one row, of block -1,
-for everything else.
+A gain is an Arrow table with a row for each block of FEATURE_BLOCK_SIZE features that the shard has seen, and one row,
+of block -1, for everything else.
 """
 
 from bayou.rounds.driver import Driver, LoopDriver, learn_held_out

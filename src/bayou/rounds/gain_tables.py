@@ -1,4 +1,4 @@
-"""Gains and their sums as Arrow tables: a row for each block of BLOCK features, one of block -1 for everything else.
+"""Gains and their sums as Arrow tables: a row for each block of features, one of block -1 for everything else.
 
 Numbers are converted between NumPy and Arrow through their buffers: Arrow's own conversions import pandas if it is
 installed, which takes longer than everything else that a process loads to learn a shard.

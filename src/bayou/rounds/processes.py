@@ -40,7 +40,7 @@ MIN_PROCESS_ROWS = 400_000
 # Rows to learn in this process first; this takes about as long as the workers need to start.
 BASE_FRACTION_MIN_MAX = rounds.Amount(0.025, rounds.MIN_SHARD_ROWS, 400_000)
 # The loss from learning shards independently grows with their number, so with few processes a round may be larger: up
-# to GROWTH / processes times as large as all rows before it.
+# to ROUND_GROWTH / processes times as large as all rows before it.
 ROUND_GROWTH = 6
 # The most messages queued for a worker.
 MAX_QUEUED_BLOCKS = 4
@@ -87,7 +87,7 @@ class ProcessDriver(rounds.Driver):
         self.on_round: Callable[[str], object] = lambda words: None
 
     def first_pass(self, learn: Callable[[Batch], None], stopped: object, on_block: Callable[[], None]) -> None:
-        """Learn the base with `learn`, then the rounds; hold out the last rows. Call `told` after each block."""
+        """Learn the base with `learn`, then the rounds; hold out the last rows. Call `on_block` after each block."""
         self._stopped, before = stopped, self.learner.examples
         enough = 0 if before >= BASE_FRACTION_MIN_MAX.low else int(BASE_FRACTION_MIN_MAX.of(self._expected))
         blocks, base = self._blocks(on_block), 0

@@ -56,9 +56,9 @@ def rebatch(
 
     A bank looks ahead to the end of a batch, so what it learns for later rows depends on where batches end. After t
     learned rows, a batch has `blocks(t)` rows to learn; it ends earlier with the row that brings it to
-    MAX_BATCH_NONZEROS values or AT_ONCE rows. Rows of weight 0 are not learned and count only towards the latter two.
-    Rows that the learner will reject count in their batch, but not in t, so a run resumed at the end of a batch
-    continues with the same batches.
+    MAX_BATCH_NONZEROS values or LEARN_CHUNK_ROWS rows. Rows of weight 0 are not learned and count only towards the
+    latter two. Rows that the learner will reject count in their batch, but not in t, so a run resumed at the end of a
+    batch continues with the same batches.
 
     Args:
         batches: the rows as they arrive.
@@ -90,7 +90,7 @@ def rebatch(
 
 
 def behind(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """Yield the batches without their first `rows` rows."""
+    """Skip the first `rows` rows of the stream and yield the rest as batches."""
     for batch in batches:
         if rows < len(batch):
             yield batch[rows:] if rows else batch

@@ -179,7 +179,7 @@ class App:
     # --- routing ------------------------------------------------------------------------------------------------------
 
     def _find(self, path: str) -> tuple[str, Route | None, str | None]:
-        """Return what requests to an address are counted as, its route, and its model's name if it is about one."""
+        """Return the name under which requests to an address are counted, its route, and its model, if any."""
         if path in self._of_server:
             return path, self._of_server[path], None
         parts = path.split("/")

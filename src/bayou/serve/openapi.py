@@ -136,7 +136,7 @@ def _operation(
 
 
 def _probe(summary: str, answer: Json) -> Json:
-    """Return the description of a request that needs no token, and whose responses 200 and 503 have one schema."""
+    """Describe a health check: it needs no token, and its 200 and 503 responses share a schema."""
     responses = {"200": {"description": "yes", **_content(answer)}, "503": {"description": "no", **_content(answer)}}
     return {"summary": summary, "security": [], "responses": responses}
 

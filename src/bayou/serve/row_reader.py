@@ -259,5 +259,5 @@ def _undescribed(read: ParsedRows) -> list[int]:
 
 
 def _numbered(batch: Batch) -> Batch:
-    """Return a batch with the positions of its rows, which without bad ones are consecutive."""
+    """Return the batch with row positions: its own, or 0, 1, 2, ... if no row was bad."""
     return batch if batch.positions is not None else batch.with_positions(np.arange(len(batch)))

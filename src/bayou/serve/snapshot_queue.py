@@ -14,7 +14,7 @@ Snapshot = tuple[IncrementalSnapshot, int]
 
 
 class SnapshotQueue:
-    """Queue of snapshot requests. Any thread may call `ask`; the owner thread copies the model in steps."""
+    """Queue of snapshot requests. Any thread may call `request`; the owner thread copies the model in steps."""
 
     def __init__(self) -> None:
         self._waiting: deque[Future[Snapshot]] = deque()

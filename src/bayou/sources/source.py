@@ -68,7 +68,8 @@ class Source:
         span: begin and end of the current batch in the data, as fractions by bytes or rows; None where the amount of
             data is unknown.
         folded: number of indices that were too large for the table of weights and wrapped around.
-        decided: how the labels were interpreted, as a sentence, after `settle`; n_classes: the number of classes among
+        decided: how the labels were interpreted, as a sentence, after `fit_recipe`; n_classes: the number of classes
+        among
             the first rows.
         odd: by column, the number of odd cells, which are not valid numbers or dates and count as missing, and where
             the first few are.
@@ -217,11 +218,11 @@ class Source:
         return 0 if self._uncounted is None else self._texts.lines_before(self._uncounted)
 
     def pass_counts(self) -> dict[str, Any]:
-        """Return the counts and bad lines of this pass, for `hear` of the source that has cut the blocks."""
+        """Return the counts and bad lines of this pass, for `add_counts` of the source that has cut the blocks."""
         return {name: getattr(self, name) for name in ("rows", "lines", "skipped", "folded", "bad", "kinds", "odd")}
 
     def add_counts(self, pass_counts: Mapping[str, Any]) -> None:
-        """Add the counts and bad lines of another source that has read some of this one's blocks (`told`)."""
+        """Add the counts and bad lines of another source that has read some of this one's blocks."""
         for name in ("rows", "lines", "skipped", "folded"):
             setattr(self, name, getattr(self, name) + pass_counts[name])
         self.bad = [*self.bad, *pass_counts["bad"]][:MAX_DESCRIBED_LINES]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bayou.spark.training import train as train
 
 _HOME = {
-    "RoundDone": "training",
+    "RoundSummary": "training",
     "SparkRun": "training",
     "foreach_batch": "streaming",
     "train": "training",

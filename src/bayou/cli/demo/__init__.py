@@ -1,1 +1,1 @@
-"""`bayou demo`: `command`, its numbers (`study`), its tables (`words`), its picture."""
+"""`bayou demo`: `command`, its numbers (`study`), its tables (`narration`), its picture."""

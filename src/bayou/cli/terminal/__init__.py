@@ -1,1 +1,1 @@
-"""Text output for people: `output` (pipes, progress, notes), `watch` (train), `compare`, `model` (info)."""
+"""Text output for people: `output` (pipes, progress, notes), `progress_table` (train), `compare`, `model` (info)."""

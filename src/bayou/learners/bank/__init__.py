@@ -2,14 +2,16 @@
 
 presets         the settings of a lane, and sets of lanes to choose from
 lanes           the lanes: state, predictions and updates
-rows            layout of a row for the lanes
+row_scaling     layout of a row for the lanes
 priors          learned priors, and evidence that fades
 groups          groups of features, and the prior of each
-steps           updates of a lane from a label
+updates         updates of a lane from a label
+head            a joint posterior of the features used most
+running         running rows through lanes and combinations
 combination     the combination of the lanes: for the next row, and for rows after learning has stopped
 combination_kernels   its three levels, for a tile of rows
-weights         the weights that a bank shows
-draws           draws of weights
+linearization   the weights that a bank shows
+sampling        draws of weights
 merging         merging several banks into one
 inspection      settings and statistics of each part
 """

@@ -216,8 +216,8 @@ def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n
     """Update the combination for later rows from the lane outputs of `rows`; return how many it has learned so far.
 
     If `ahead`, `lane_outputs` has these rows alone, predicted before their block was learned, and the log losses of
-    this combination are written to `delayed[LOST]`. Otherwise it has all rows, predicted without delay. Its log-odds
-    are written to `delayed[TOLD]` in both cases.
+    this combination are written to `delayed[DELAYED_LOSS]`. Otherwise it has all rows, predicted without delay. Its
+    log-odds are written to `delayed[DELAYED_LOG_ODDS]` in both cases.
     """
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
     losses, damping = combination.losses[0], combination.damping

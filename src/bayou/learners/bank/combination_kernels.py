@@ -7,11 +7,13 @@ begin. The equations are in the docstring of `learner`.
 **The data of a tile.** R rows; n_slots slots: b and A of the stackers, then the outputs, padded to a multiple of LANES:
 
     output_moments  [R][2][n_slots]            mean and variance of each output's score
-    output_lines    [R + 1][N_OUTPUT_FIELDS][n_slots]   the fields of each output; shares of line R are those after the
-    tile final_lines     [R + 1][N_OUTPUT_FIELDS][LANES]     the last level likewise: 0 the prediction, 1 the mixture,
-    2.. stackers row_fields      [NUMBERS][TILE_ROWS]       scalars of each row
+    output_lines    [R + 1][N_OUTPUT_FIELDS][n_slots]
+                                               the fields of each output; shares of line R are those after the tile
+    final_lines     [R + 1][N_OUTPUT_FIELDS][LANES]
+                                               the last level likewise: 0 the prediction, 1 the mixture, 2.. stackers
+    row_fields      [NUMBERS][TILE_ROWS]       scalars of each row
     sums            [SUMS][TILE_ROWS][LANES]   vectors to be summed, eight rows at a time
-    slot_vectors    [ALONG + finals][n_slots]  vectors that all rows share, then S f of each stacker
+    slot_vectors    [COV_X + finals][n_slots]  vectors that all rows share, then S f of each stacker
     steps           [4][LANES]                 of each stacker: step of its mean, root of its covariance's; twice
 
 `run_levels` has the steps in order.
@@ -59,23 +61,23 @@ FUSE = {"contract"}
 TILE_ROWS = 16
 # Fields of a line.
 #   LOGIT   damped score, within MAX_LOGIT
-#   SPREAD  divisor of the score; for a stacker the variance of its score
-#   PLUS    P(y = 1)
-#   MINUS   P(y = -1)
+#   DAMPING divisor of the score; for a stacker the variance of its score
+#   P_POSITIVE P(y = 1)
+#   P_NEGATIVE P(y = -1)
 #   SHARE   before the row is learned
-#   SEEN    input of the stackers; scratch for likelihoods before that
+#   STACKER_INPUT input of the stackers; scratch for likelihoods before that
 LOGIT, DAMPING, P_POSITIVE, P_NEGATIVE, SHARE, STACKER_INPUT, N_OUTPUT_FIELDS = range(7)
 # Fields of a row, each for all rows of the tile.
 #   Y            the label's sign
-#   WEIGHT       of the example; with 0 it is only predicted
-#   MIXED        logit of the mixture
+#   ROW_WEIGHT   of the example; with 0 it is only predicted
+#   MIXTURE_LOGIT logit of the mixture
 #   OWN          the lanes' variances, averaged over outputs that have one
 #   MEAN_LOGIT       mean logit of the outputs
 #   FINAL_MEAN_LOGIT  mean logit of the last level
-#   ODDS         log-odds of the prediction
+#   FINAL_LOG_ODDS log-odds of the prediction
 #   FINAL_P_POSITIVE       P(y = 1): of the mixture until the final one is computed
-#   OTHER        P(y = -1), likewise
-#   VARIANCE     of the score
+#   FINAL_P_NEGATIVE P(y = -1), likewise
+#   FINAL_VARIANCE of the score
 #   FINAL_DAMPING       sqrt(1 + C8 variance)
 (
     ROW_SIGN,

@@ -110,7 +110,7 @@ def weight_index(one, other, bits):
 
 @kernel
 def weight_indices(ones, others, bits):
-    """Return `place_of` for arrays of features."""
+    """Return `weight_index` for arrays of features."""
     found = empty(ones.size, np.int64)
     for k in range(ones.size):
         found[k] = weight_index(ones[k], others[k], bits)

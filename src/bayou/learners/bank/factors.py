@@ -2,7 +2,7 @@
 
 A feature i of group g (its column; `Batch.groups` modulo GROUPS, or a hash where there are none) has eight factors
 a_if, N(sign_if, 10) at first, sign_if = +-1 by a hash of the feature. Pairs of groups have weights r_gh, about 1 at
-first. With t = u x, u = 1 / the stream's typical length (the geometric mean over the first SETTLED rows):
+first. With t = u x, u = 1 / the stream's typical length (the geometric mean over the first UNIT_FIT_ROWS rows):
 
     S_gf = sum_{i in g} t_i a_if     N_gf = sum_{i in g} t_i^2 a_if^2
     D_gh = sum_f c_ghf S_gf S_hf     D_gg = 1/2 sum_f (S_gf^2 - N_gf)
@@ -339,7 +339,8 @@ def run_factors(
 ):
     """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `FactorState`.
 
-    Mean and variance of each row's score in P and Q are written to `column` of `said` and the next one. The data:
+    Mean and variance of each row's score in P and Q are written to `column` of `lane_outputs` and the next one. The
+    data:
 
         state  [feature][machine][2][LANES]         means less their signs, gained precisions, of eight factors
         pairs  [machine][2][GROUPS][GROUPS]         r less 1, its gained precision; `sums.pairs` within a call

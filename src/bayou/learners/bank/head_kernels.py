@@ -110,7 +110,7 @@ class HeadState(NamedTuple):
     mean: np.ndarray  # mu, likewise
     waiting: np.ndarray  # gradients that wait, likewise
     group_variance: np.ndarray
-    stream: np.ndarray  # ROWS to RESTS
+    stream: np.ndarray  # ROWS to IS_RESTING
     candidates: np.ndarray  # features outside with more than LEAST uses, as far as there is room
     n_candidates: np.ndarray
     work: np.ndarray  # scratch for the refresh: three matrices, then vectors

@@ -61,18 +61,18 @@ from bayou.learners.bank.updates import (
 )
 
 # Rows of the table of settings.
-#   PRIOR       the part of a prior's precision that does not depend on the feature; initial value of learned priors
+#   PRIOR_PRECISION the part of a prior's precision that does not depend on the feature; initial value of learned priors
 #   PRECISION_PER_SQUARE  prior precision per mean square of the feature, of normalized lanes
-#   SPREAD      C8 ku
-#   KEEP        1 / (1 + memory): fraction of a precision that is kept at each use
-#   RATE        of AdaGrad; 0 for a Gaussian lane
-#   SCALED      1 where a scale is learned
+#   UPDATE_DAMPING C8 ku
+#   USE_DECAY   1 / (1 + memory): fraction of a precision that is kept at each use
+#   ADAGRAD_RATE of AdaGrad; 0 for a Gaussian lane
+#   HAS_LEARNED_SCALE 1 where a scale is learned
 #   IS_NORMALIZED  1 where the prior variance is v0/q
-#   LIVE        0 once no output of the lane is left, and for lanes that only fill a vector
-#   BIAS_PRIOR  prior precision of the intercept
-#   PRECISION   1 / v0
+#   IS_ACTIVE   0 once no output of the lane is left, and for lanes that only fill a vector
+#   INTERCEPT_PRECISION prior precision of the intercept
+#   INITIAL_PRECISION 1 / v0
 #   HAS_LEARNED_PRIOR     1 where the prior of each group is learned: the state then has precision times mean
-#   STAYS       1 - fading
+#   TIME_DECAY  1 - fading
 (
     PRIOR_PRECISION,
     PRECISION_PER_SQUARE,
@@ -88,10 +88,10 @@ from bayou.learners.bank.updates import (
     TIME_DECAY,
 ) = range(12)
 # Counters of the stream.
-#   ROWS        rows measured
+#   STREAM_ROWS rows measured
 #   STREAM_MEAN_LOG_LENGTH  their mean log length
-#   OTHER       rows with a value other than 1 or -1
-#   WEIGHT      sum of weights
+#   STREAM_NON_UNIT_ROWS rows with a value other than 1 or -1
+#   STREAM_WEIGHT sum of weights
 STREAM_ROWS, STREAM_MEAN_LOG_LENGTH, STREAM_NON_UNIT_ROWS, STREAM_WEIGHT = range(4)
 # Rows with other values are few as long as they are less than one in FEW.
 NON_UNIT_ROW_RATIO = 32.0
@@ -100,28 +100,27 @@ NON_UNIT_ROW_RATIO = 32.0
 class LaneState(NamedTuple):
     """Settings and learned state of the lanes, as kernels take it. `width`: number of lanes, a multiple of LANES."""
 
-    settings: np.ndarray  # PRIOR to STAYS, a column for each lane
+    settings: np.ndarray  # PRIOR_PRECISION to TIME_DECAY, a column for each lane
     has_intercept: bool
     max_prior_variance: float  # the largest variance that a weight can have, at least 1
     # For each feature: eight means, eight gained precisions; a second such block for lanes 8 to 15, and so on. Zero
     # bytes mean the prior. A lane that learns its prior has precision times mean in place of the mean; the gains of a
     # lane that fades are the values here times `fade`.
     state: np.ndarray
-    # Mean square and uses of a feature. While few rows have a value other than 1 or -1 (`FEW`), as when a hash merges
-    # two indicators, they are counted from the feature's own first such value on; zeros before mean a mean square of 1.
+    # Mean square and uses of a feature. While few rows have a value other than 1 or -1 (`NON_UNIT_ROW_RATIO`), as when
+    # a hash merges two indicators, they are counted from the feature's own first such value on; zeros before mean a
+    # mean square of 1.
     squares: np.ndarray
     tracked: (
         np.ndarray
     )  # a bit for each feature: whether its squares are counted; derived from them (`rebuild_tracked`)
-    stream: np.ndarray  # ROWS to WEIGHT
+    stream: np.ndarray  # STREAM_ROWS to STREAM_WEIGHT
     intercept: np.ndarray  # means; gained precisions
     scale: np.ndarray  # likewise, of l
     fade: np.ndarray  # factor of each lane; how often it was folded into the stored gains
     groups: np.ndarray  # of each feature seen
-    priors: np.ndarray  # of each lane that learns them: SQUARES, KNOWN, HELD of each group
-    pending_sums: (
-        np.ndarray
-    )  # of each such lane and group: sums not yet in SQUARES, and in KNOWN (without its factor HELD)
+    priors: np.ndarray  # of each lane that learns them: PRIOR_SQUARES, PRIOR_COUNT, PRIOR_PRECISION_P of each group
+    pending_sums: np.ndarray  # of each such lane and group: sums not yet in `priors`
     prior_precisions: np.ndarray  # prior precisions that do not depend on the feature, of each group in each lane
     should_renew_priors: bool = True  # whether priors are recomputed as rows are learned
 
@@ -313,7 +312,7 @@ def _learn_row(
     indices,
     ahead,
 ):
-    """Update the weights of a row's features in every lane; add to `fresh` the sums of lanes that learn their priors.
+    """Update the weights of a row's features in every lane; add the sums of lanes that learn their priors.
 
     If `counts`, the squares of as many non-zeros from `ahead` on are prefetched: there is most time for it here.
     """
@@ -402,7 +401,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
 
         state        [feature][block][2][LANES]  eight means of a feature, then its eight gained precisions;
                                                  a block for each eight lanes, one cache line in float32
-        squares      [feature][2]                mean square of its values and uses; a bit of `marks` if counted
+        squares      [feature][2]                mean square of its values and uses; a bit of `tracked` if counted
         held         [group][lane]               prior precisions that do not depend on the feature
         fresh        [group][block][2][LANES]    sums that lanes have not yet added to the statistics of priors
         said         [row][2][lane]              mean m and variance s of the row's score

@@ -23,9 +23,10 @@ c <= 1 multiply dm and dv; of a larger weight the first unit counts at z and the
 the score, t = g s [S(-z) + (c - 1) S(-z - t)].
 
 **The unit of the stream.** All lanes but the normalized ones read x in units in which a typical row (the geometric mean
-of |x| over the first SETTLED rows) has a length between MIN_ROW_NORM and LONGEST; most streams do as they are.
+of |x| over the first UNIT_FIT_ROWS rows) has a length between MIN_ROW_NORM and MAX_ROW_NORM; most streams do as they
+are.
 
-**Combining**, in three levels. A lane has one output logit z_k, or two with different kp (`second`).
+**Combining**, in three levels. A lane has one output logit z_k, or two with different kp (`second_temper`).
 
     1. fixed share:   P = sum w_k S(z_k), logit zm;   w_k <- (1 - a) w_k p_k(y)/P(y) + a/K,  a = max(1/(t+1), 1e-5)
     2. two stackers:  zm + b + A zm + sum c_k (z_k - zm), Bayesian logistic regression with full covariance S, prior
@@ -34,7 +35,7 @@ of |x| over the first SETTLED rows) has a length between MIN_ROW_NORM and LONGES
 
 **The score** of a prediction has the variance own + disagreement + stacking (the lanes' variances, how far outputs
 lie apart, the stackers' variances, each averaged by the shares of its level), and the mean that gives the probability
-back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`draws`).
+back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`sampling`).
 
 **Later rows.** A model that has stopped learning predicts with a second combination, of lanes without memory by use. It
 is learned from delayed outputs (`ensembles.delayed`) and used by `predict(batch, horizon="later")`. The weights shown

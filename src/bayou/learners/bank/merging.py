@@ -92,7 +92,7 @@ def gain_at(
 def apply_feature_gain(
     lanes: LaneState, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float, rules: np.ndarray
 ) -> None:
-    """Add the summed gains of shards to the lanes at some features (`gains.joined`).
+    """Add the summed gains of shards to the lanes at some features (`gains.apply_gain`).
 
     Shards leave priors as they are: the statistics of the joined weights are added here, for `renew`.
     """
@@ -251,7 +251,7 @@ def _gain_at(state, squares, groups, base_state, base_squares, base_groups, feat
 
 @kernel
 def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes, held, sums, most, far, highest):
-    """Add gains at some features; add the growth of SQUARES and KNOWN to `sums`, for lanes that learn priors."""
+    """Add gains at some features; add the growth of the sums of learned priors to `sums`."""
     width = lanes.rule.size
     for row in range(features.size):
         feature = features[row]

@@ -2,9 +2,9 @@
 
 Each has one output in the combination, whose stacking coefficient has a prior variance of .01: such a lane has to show
 that it helps. With "auto" they are checked after FIRST_CHECK_EXAMPLE examples and then at each doubling: a lane is
-dropped if it is worth less than WORTH of the loss so far both in the mixture (how much lower its loss is than that of
-the best other output) and to the stackers (the evidence that its coefficient is not 0, averaged by the stackers'
-shares).
+dropped if it is worth less than MIN_LANE_GAIN of the loss so far both in the mixture (how much lower its loss is than
+that of the best other output) and to the stackers (the evidence that its coefficient is not 0, averaged by the
+stackers' shares).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lanes of a bank: `Lane` has the settings of one of them, and `PRESETS` two sets to choose from.
 
-`settings_of` turns them into the table of settings that the kernels take.
+`settings_table` turns them into the table of settings that the kernels take.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ GROUPS, EVERY = 256, 16
 PRIOR_SQUARES, PRIOR_COUNT, PRIOR_PRECISION_P = range(3)
 # The number of weights that the prior counts as, and the bounds of P.
 PRIOR_PSEUDO_COUNT, MIN_PRIOR_PRECISION, MAX_PRIOR_PRECISION = 2.0, 1e-3, 1e4
-# Below FOLD a factor is folded into G'; in a shard, where it cannot be, it is no less than MIN_FADE.
+# Below FADE_REBASE_THRESHOLD a factor is folded into G'; in a shard, where it cannot be, it is no less than MIN_FADE.
 FADE_REBASE_THRESHOLD, MIN_FADE = 2.0**-60, 2.0**-100
 
 
@@ -101,7 +101,7 @@ def n_groups_seen(fresh, priors, groups, start, stop):
 
 @kernel
 def compute_priors(priors, numbers, held, starts):
-    """Run `renew_priors` without fresh sums."""
+    """Run `update_priors` without fresh sums."""
     fresh = zeros(2 * held.size, held.dtype)
     update_priors(priors, fresh, numbers, held, starts, held.shape[0])
 
@@ -126,7 +126,7 @@ def fade_lanes(fade, stays):
 
 @kernel
 def rebase_fade(state, fade):
-    """Multiply the stored gains of lanes whose factor is below FOLD by FOLD, a power of two, which is exact."""
+    """Multiply the stored gains of lanes whose factor is below FADE_REBASE_THRESHOLD by it, a power of two: exact."""
     for lane in range(fade.size):
         if fade[lane] < FADE_REBASE_THRESHOLD:
             for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * fade.size):

@@ -84,7 +84,7 @@ def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
 
 
 def _checked_chunks(bank: Bank, batch: Batch) -> tuple[int | None, Iterator[LabelledRows]]:
-    """Check a batch as a whole; return its label of negatives, and its rows in chunks of AT_ONCE."""
+    """Check a batch as a whole; return its label of negatives, and its rows in chunks of LEARN_CHUNK_ROWS."""
     bank._check(batch, learn=True)
     weights = bank._row_weights(batch)
     signs, negative = bank._targets(batch, weights)

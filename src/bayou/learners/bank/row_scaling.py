@@ -14,7 +14,7 @@ from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import LAST_PLACE, rounding_phase, rounding_phases
 from bayou.kernels.vector import LANES, any_above, broadcast, copy_lanes, load, magnitude, product, store
 
-# A typical row is scaled to a length between these; the scale is fixed after SETTLED rows.
+# A typical row is scaled to a length between these; the scale is fixed after UNIT_FIT_ROWS rows.
 MIN_ROW_NORM, MAX_ROW_NORM, UNIT_FIT_ROWS = 0.9, 12.0, 1024
 # Mean squares are at least this, so that v0/q stays a float32.
 LEAST_SQUARE = 1e-30
@@ -67,7 +67,7 @@ def new_row(room, width, state):
 
 @kernel
 def stream_scale(log_length):
-    """Return the factor of values that brings a typical row to a length between MIN_ROW_NORM and LONGEST."""
+    """Return the factor of values that brings a typical row to a length between MIN_ROW_NORM and MAX_ROW_NORM."""
     there = min(max(log_length, math.log(MIN_ROW_NORM)), math.log(MAX_ROW_NORM))
     return math.exp(min(max(there - log_length, -69.0), 69.0))
 
@@ -145,10 +145,10 @@ def row_squares(
 ):
     """Compute each feature's mean square and uses including this row, and its mean square before; 0 uses: not counted.
 
-    A feature that is not marked has a mean square of 1 until its first value other than 1 or -1, or until `every`
-    feature is counted; `known` estimates how often it was seen before. If all are marked, they are processed in
-    vectors, the last of which holds the last eight features, some of them for the second time; then, if `asks`, the
-    squares of as many non-zeros from `ahead` on are prefetched.
+    A feature that is not marked has a mean square of 1 until its first value other than 1 or -1, or until
+    `should_count_all` feature is counted; `known` estimates how often it was seen before. If all are marked, they are
+    processed in vectors, the last of which holds the last eight features, some of them for the second time; then, if
+    `should_prefetch`, the squares of as many non-zeros from `ahead` on are prefetched.
     """
     dtype = squares.dtype.type
     mean_squares, squares_before, uses = row.mean_squares, row.squares_before, row.uses

@@ -52,7 +52,7 @@ class BankScores(NamedTuple):
     """Scores of some rows by the live combination, and results of the one for later rows."""
 
     scores: Scores
-    delayed: np.ndarray | None  # rows LOST (if predicted ahead) and TOLD, of sampled rows; else NaN
+    delayed: np.ndarray | None  # rows DELAYED_LOSS (if predicted ahead) and DELAYED_LOG_ODDS, of sampled rows; else NaN
 
 
 class LaneRunner:

@@ -38,8 +38,8 @@ from bayou.kernels.vector import LANES, broadcast, cast_like, extract_lane, load
 from bayou.learners.bases.location_strength import merge_pairs
 
 # The columns of a state:
-#     MOVED    the mean, minus that of the prior
-#     GAINED   the precision, minus that of the prior
+#     MEAN_SHIFT the mean, minus that of the prior
+#     PRECISION_GAIN the precision, minus that of the prior
 MEAN_SHIFT, PRECISION_GAIN = range(2)
 # The columns of a prior:
 #     MEAN        its mean
@@ -58,7 +58,7 @@ MAX_ITERATIONS = 30
 class DiagonalState(NamedTuple):
     """Weight state that a kernel reads and updates in place."""
 
-    state: np.ndarray  # (MOVED, GAINED) of every weight, and the spare row
+    state: np.ndarray  # (MEAN_SHIFT, PRECISION_GAIN) of every weight, and the spare row
     prior: np.ndarray  # (mean, precision) of every weight, or one row for all
     intercept: np.ndarray  # like a row of the state
     has_intercept: bool

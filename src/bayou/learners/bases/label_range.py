@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 # The range of the labels:
-#     SEEN        1 once there was a label, 0 before
-#     LOW, HIGH   the smallest and the largest label
+#     HAS_LABELS  1 once there was a label, 0 before
+#     MIN_LABEL, MAX_LABEL   the smallest and the largest label
 HAS_LABELS, MIN_LABEL, MAX_LABEL = range(3)
 
 
 def new_range() -> np.ndarray:
-    """Return a new label range, (SEEN, LOW, HIGH), all 0 before the first label."""
+    """Return a new label range, (HAS_LABELS, MIN_LABEL, MAX_LABEL), all 0 before the first label."""
     return np.zeros(3)
 
 

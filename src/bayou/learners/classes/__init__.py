@@ -1,14 +1,14 @@
 """Multiclass: a learner for each class against the rest, and a stack that all share; the equations are in `learner`.
 
-labels      labels of classes, and the class of each row
-table       rows of features in the learners' tables
-stack       the stack on the outputs of all learners
-stacker     one of its stackers
-combining   running a stack, in threads
-running     running rows through learners and stacks
-draws       probabilities under drawn weights
-members     the learners of the classes
-extending   turning a binary learner into a multiclass one
+class_labels    labels of classes, and the class of each row
+compact_index   rows of features in the learners' tables
+stack_inputs    the stack on the outputs of all learners
+stacker         one of its stackers
+parallel        running a stack, in threads
+running         running rows through learners and stacks
+sampling        probabilities under drawn weights
+members         the learners of the classes
+new_classes     turning a binary learner into a multiclass one
 """
 
 from bayou.core.registry import Record

@@ -2,8 +2,8 @@
 
 K tables of millions of weights, each sparsely touched, would take far more memory than the features need. So features
 that are learned are numbered as they come (`recipe.numbering`), and take consecutive rows: the rows after them use no
-memory, and tables grow by GROWTH when they are full. Row 0 is never learned: it stands for all features without a
-number.
+memory, and tables grow by GROWTH_FACTOR when they are full. Row 0 is never learned: it stands for all features without
+a number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bayou.core.batch import Batch
 from bayou.core.canonical import CsrStats
 from bayou.recipe.numbering import Numbering
 
-# Up to FEW features, tables have a row for each; larger tables grow by GROWTH.
+# Up to FEW features, tables have a row for each; larger tables grow by GROWTH_FACTOR.
 FEW, GROWTH_FACTOR = 1 << 16, 4
 
 

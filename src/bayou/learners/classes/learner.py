@@ -25,7 +25,7 @@ given at the start).
 
 **The score** of a class, its log-odds against all others, has the variance of its learner's score and that of the
 stackers' (averaged by their shares), and the mean that gives the probability back. A draw has a weight vector for
-each class (`draws`).
+each class (`sampling`).
 
 **Later rows.** Banks have predictions for a model that has stopped learning. A second stack, of these alone (J = 1, one
 stacker that never forgets, Bayes' rule in place of fixed share), learns from the banks' predictions of rows before
@@ -333,7 +333,7 @@ class Classes(Ensemble):
         return registry.find(parameters["learner"]).load()._parameters_from_header(parameters)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        members, progress = self._members, self._delayed.progress[::-1]  # in files, RESTS comes first
+        members, progress = self._members, self._delayed.progress[::-1]  # in files, IS_RESTING comes first
         own = {"labels": members.labels, "learned": members.learned, "progress": progress, "ids": members.ids}
         own |= {"tally": self._delayed.tally} | self._combination.arrays(len(members))
         own |= {f"later {name}": array for name, array in self._later_combination.arrays(len(members)).items()}

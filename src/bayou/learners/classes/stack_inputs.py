@@ -161,7 +161,7 @@ def fill_stacker_inputs(heard, n_classes, first, last):
 
 
 class StackOutputs(NamedTuple):
-    """Results of stackers and learners by row and class, and of the stack; `own` and `spread` are variances."""
+    """Results of stackers and learners by row and class, and of the stack."""
 
     probabilities: np.ndarray  # of each stacker
     score_variances: np.ndarray  # of each stacker's scores

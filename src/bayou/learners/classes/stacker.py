@@ -34,13 +34,13 @@ from bayou.learners.ensembles.stackers import STACKER_MEMORY
 # A weight above 1 takes several steps, and counts as at most this much: a single long step would overshoot.
 MOST_REPEATS = 8
 # Fields of each class.
-#   REAL      1; 0 for padding
-#   KNOWN     l_k, the log-probability of the base
+#   IS_CLASS  1; 0 for padding
+#   BASE_LOG_PROBABILITY l_k, the log-probability of the base
 #   B         b_k
-#   GAINED    gained precision of b_k
+#   OFFSET_GAIN gained precision of b_k
 #   M         m_k sqrt(g_k), the damped mean of its score
 #   S         variance of its score
-#   ROOT      sqrt(g_k)
+#   SQRT_G    sqrt(g_k)
 #   Q         its probability
 #   D         sqrt(g_k) (y_k - q_k), times the weight
 IS_CLASS, BASE_LOG_PROBABILITY, OFFSET, OFFSET_GAIN, SCORE_MEAN, SCORE_VARIANCE, SQRT_G, Q, D, N_CLASS_FIELDS = range(

@@ -11,7 +11,7 @@ from bayou.learners.ensembles.delayed import IS_RESTING, DelayedRows, LaterLoss
 class Ensemble(Learner):
     """A learner that combines several by evidence, and estimates its loss once it has stopped learning.
 
-    A subclass sets `_combination` and `_later`, both combinations of its members' outputs, and `_delayed`.
+    A subclass sets `_combination` and `_later_combination`, both combinations of its members' outputs, and `_delayed`.
     """
 
     _combination: Any

@@ -1,10 +1,10 @@
 """L1-penalized regression from quadratic sketches; the equations are in `learner`.
 
     problem     penalties, weights and the quadratic, shared by all algorithms
-    gather      reading examples into the quadratic
+    expansion   reading examples into the quadratic
     sketch      the quadratic where it is too large for one matrix
     online      algorithm 2: a single pass
-    passes      section 5 and algorithm 3: several passes, with a certificate
+    multipass   section 5 and algorithm 3: several passes, with a certificate
 
 The maximum under the penalty is found by `bayou.kernels.l1_solver`.
 """

@@ -50,10 +50,10 @@ class Quadratic(NamedTuple):
 
 
 class InactiveFeatures(NamedTuple):
-    """Features that were seen but have no slot: G is kept at the weights `reference`, and H_jj in `bend`."""
+    """Features that were seen but have no slot, with G at the weights `reference`, and H_jj in `curvature_diagonal`."""
 
     indices: np.ndarray
-    n_met: np.ndarray  # one number: how many of `met` are filled
+    n_met: np.ndarray  # one number: how many of `indices` are filled
     reference: np.ndarray
     curvature_diagonal: np.ndarray
 

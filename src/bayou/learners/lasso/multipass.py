@@ -14,7 +14,7 @@ from bayou.kernels.l1_solver import MAX_SWEEPS, coordinate_descent, improve, vio
 from bayou.learners.lasso.expansion import SURPRISE, InactiveFeatures, LookaheadState
 from bayou.learners.lasso.problem import MOST_BYTES, LassoProblem
 
-MORE_REACH = 4.0  # factor of `reach` after each step that was taken in full
+MORE_REACH = 4.0  # factor of `max_margin_excess` after each step that was taken in full
 # A step must gain at least this fraction of what its slope predicts (Armijo), apart from rounding.
 ARMIJO = 1e-4
 ROUNDING = 1e-11
@@ -149,7 +149,7 @@ class MultipassSolver:
         problem.weights[active], gradient[active] = weights, near
 
     def _next_active(self, gradient: np.ndarray, raise_room: bool) -> np.ndarray:
-        """Return the features whose curvature the next pass gathers, at most `room` of them.
+        """Return the features whose curvature the next pass gathers, at most `active_limit` of them.
 
         `gradient` is that of the last pass; for features that were active, that of the quadratic at its maximum.
         """

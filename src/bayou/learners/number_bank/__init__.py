@@ -4,7 +4,7 @@ lanes           the lanes: settings, state, predictions and updates
 head            columns whose covariances some lanes keep
 combination     the combination of the lanes
 weights         the weights that a bank shows
-draws           draws of weights
+sampling        draws of weights
 """
 
 from bayou.core.registry import Record

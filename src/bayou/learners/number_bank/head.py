@@ -42,7 +42,7 @@ class HeadState(NamedTuple):
     covariance: np.ndarray  # row i: covariances of places i and j in all lanes
     variances: np.ndarray  # up to date, pending rows included
     moments: np.ndarray  # weights and variances in one array
-    pending: np.ndarray  # `along` of each pending row
+    pending: np.ndarray  # `cov_x` of each pending row
     pending_dv: np.ndarray  # its dv in each lane
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -79,7 +79,7 @@ def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> HeadSta
 
 @inlined
 def covariance_times_row(head, places, values, inside, intercept, cov_x, across):
-    """Compute `along`, the covariances of all places with a row's score: the matrices times (intercept, values)."""
+    """Compute `cov_x`, the covariances of all places with a row's score: the matrices times (intercept, values)."""
     covariance, stride = head.covariance.reshape(-1), head.covariance.shape[1]
     width = (int(head.counts[0]) + 2) // 2 * LANES
     for at in range(0, width, LANES):
@@ -124,7 +124,7 @@ def covariance_times_row(head, places, values, inside, intercept, cov_x, across)
 def head_output(head, places, values, inside, cov_x, block):
     """Return mean and variance of the score of a row in the head of one lane, and the sum of the variance's terms.
 
-    `along` comes from `covariance_times_row`.
+    `cov_x` comes from `covariance_times_row`.
     """
     weights, variances = head.weights, head.variances
     m, q, whole = weights[block], cov_x[block], abs(variances[block])

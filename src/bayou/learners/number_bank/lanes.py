@@ -79,17 +79,17 @@ PRESET = (
 #   PRECISION_PER_LENGTH  prior precision per mean squared length of a row; of raw lanes alone
 #   SCALED      1 for diagonal lanes, which see columns in their own units
 #   RAW         1 for lanes that see columns in the units of the data
-#   BLOCK       1 for lanes with a full covariance in the head
-#   KEEP        fraction of its precision that a weight keeps at each use
-#   DRIFT       variance that the intercept gains with every row
+#   HAS_HEAD    1 for lanes with a full covariance in the head
+#   WALK_DECAY  fraction of its precision that a weight keeps at each use
+#   INTERCEPT_DRIFT variance that the intercept gains with every row
 PRECISION_PER_VARIANCE, PRECISION_PER_LENGTH, SCALED, IS_RAW, HAS_HEAD, WALK_DECAY, INTERCEPT_DRIFT = range(7)
 # Statistics of a column of the data; its uses are stored separately.
-#   UNIT     1 / |first value|; 0 before that
+#   COLUMN_UNIT 1 / |first value|; 0 before that
 #   SUM      sum of values in units
 #   SQUARES  sum of their squares
 #   SPREAD   spread times the mean number of non-zeros, at the last use
 #   LENGTH   mean squared length of a row, at the last use
-#   PLACE    place in the head, from 1 on; 0 outside
+#   COLUMN_HEAD_SLOT place in the head, from 1 on; 0 outside
 COLUMN_UNIT, COLUMN_SUM, SQUARES, SPREAD, LENGTH, COLUMN_HEAD_SLOT = range(6)
 # Statistics of the stream.
 #   LENGTHS   sum of squared lengths
@@ -287,7 +287,7 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
     The data, with vectors across the eight lanes; lanes below N_HEAD_LANES have a head:
 
         lanes.state      [feature][2][LANES]      means, precisions gained over the prior's
-        lanes.columns    [feature][PLACE + 1]     statistics of a column, and its place in the head
+        lanes.columns    [feature][COLUMN_HEAD_SLOT + 1]     statistics of a column, and its place in the head
         lanes.intercept  [2][LANES]               means and variances in lanes that are not block lanes
         here.z, zv, ...  [non-zero][LANES]        the row's values, as each lane sees them
         here.places      [place in the row]       the row's columns in the head, newcomers last

@@ -1,4 +1,4 @@
-"""The kernel of any pass, in float64 scalars: `first_pass` extended by cavities and held prior factors.
+"""The kernel of any pass, in float64 scalars: `vector_kernel` extended by cavities and held prior factors.
 
 The equations are in `learner`.
 """
@@ -86,10 +86,10 @@ def _add_factor(state, feature, at, precision, shift, share, count):
 def stream(examples, weights, frozen, example, score_mean, score_variance):
     """Predict each row, then learn from it if its weight is not 0.
 
-    A row is laid out as in `first_pass`, without padding: slot 0 is the intercept, slot k the row's feature k - 1.
+    A row is laid out as in `vector_kernel`, without padding: slot 0 is the intercept, slot k the row's feature k - 1.
 
         xs, means, variances    values; means and variances of the cavities, without the example
-        out[k]                  (PRECISION, SHIFT) of the factor that is removed, 0 in a first pass
+        out[k]                  (PRECISION, NATURAL_MEAN) of the factor that is removed, 0 in a first pass
         alone[k]                whether no precision would be left, so that the weight is not updated
     """
     indptr, indices, values = examples.indptr, examples.indices, examples.values

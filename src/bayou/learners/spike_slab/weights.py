@@ -15,7 +15,7 @@ from bayou.kernels.inlining import inlined
 # held precision; from NEGATIVE on the same sums for the negative ones, and the held precision * mean.
 COLUMNS = 8
 #     PRECISION        the sum of the factors' precisions
-#     SHIFT            the sum of their precision * mean
+#     NATURAL_MEAN     the sum of their precision * mean
 #     COUNT            the sum of the weights of their examples
 #     HELD_PRECISION   the held precision of the prior's factor, HELD_SHIFT its precision * mean
 #     NEGATIVE         first column of the three sums of the negative examples

@@ -78,7 +78,7 @@ def run(
 
 
 def _estimate(report: Report, panels: Sequence[Panel], jobs: Sequence[PanelDraw], draws: tuple[int, int]) -> float:
-    """Estimate minutes from those that the usual size takes with two processes."""
+    """Estimate the run time in minutes, scaled from that of the usual size with two processes."""
     options, which = report.options, 0 if report.options.quick else 1
     usual = sum(panel.n_examples(options.quick, None) * panel.active for panel in panels) * draws[which]
     asked = sum(job.examples * job.panel.active for job in jobs)

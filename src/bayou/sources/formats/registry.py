@@ -74,7 +74,7 @@ class Format(NamedTuple):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of recipes by which such data can be read; new data get the first."""
+        """Recipe kinds that can read this format; data without a recipe get the first."""
         return tuple(dict.fromkeys((*self.readers, *self.parsers)))
 
     def open_reader(self, data: Any, extras: Extras, *, labels: bool, dtype: str, tags: bool = False) -> Reader:

@@ -40,7 +40,7 @@ class TextBlock:
 
     @property
     def unread(self) -> bool:
-        """True if the bytes are not read yet (see `Texts`)."""
+        """True if the bytes are not read yet (see `BlockLoader`)."""
         return self.at is not None and len(self.data) < self.size
 
 
@@ -114,7 +114,7 @@ class BlockReader:
         return self._all(self._blocks)
 
     def unread(self) -> Iterator[TextBlock]:
-        """Yield the blocks of one pass; of uncompressed files cut at lines, without their bytes (see `Texts`)."""
+        """Yield the blocks of one pass; of uncompressed files cut at lines, without their bytes (see `BlockLoader`)."""
         return self._all(self._block_bounds if self.cut is whole_lines else self._blocks)
 
     def _all(self, blocks: Callable[[OpenFile], Iterator[TextBlock]]) -> Iterator[TextBlock]:

@@ -48,7 +48,7 @@ def first_of_each(error_counts: np.ndarray) -> np.ndarray:
 
 
 def in_short(bad_lines: Iterable[BadLine]) -> list[BadLine]:
-    """Return the first DESCRIBED bad lines in order, and the first of each kind."""
+    """Return the first MAX_DESCRIBED_LINES bad lines in order, and the first of each kind."""
     ordered, met = sorted(bad_lines), set[str]()
     short = []
     for number, line in enumerate(ordered):
@@ -60,7 +60,7 @@ def in_short(bad_lines: Iterable[BadLine]) -> list[BadLine]:
 
 
 def described(bad_lines: np.ndarray, reason: Mapping[int, str]) -> list[BadLine]:
-    """Return descriptions of the bad lines that `first_of_each` selects; a row of `bad` is (line, column, code)."""
+    """Return descriptions of the bad lines that `first_of_each` selects; each row is (line, column, code)."""
     if not len(bad_lines):  # the usual case, and the calls below would cost as much as parsing some lines
         return []
     return [

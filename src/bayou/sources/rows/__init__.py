@@ -1,7 +1,7 @@
 """Rows with arbitrary names: Python dictionaries and JSON objects, without a table to fit a recipe to.
 
-    encoder         dictionaries, data frames and matrices as batches (`Rows`)
-    json_rows       lines of JSON as blocks of rows (`JsonRowParser`), bit for bit as `Rows` gives them
+    encoder         dictionaries, data frames and matrices as batches (`RowEncoder`)
+    json_rows       lines of JSON as blocks of rows (`JsonRowParser`), bit for bit as `RowEncoder` gives them
     json_objects    one line of JSON as a flat dictionary, or the reason why it is bad
     json_scan       kernel that scans plain lines of JSON in place
     hashes          hashes of names

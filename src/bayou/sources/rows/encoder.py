@@ -84,7 +84,7 @@ class RowEncoder:
     # --- one row ----------------------------------------------------------------------------------------------------
 
     def encode_row(self, row: Mapping[Hashable, Any], learn: bool = False) -> tuple[Example, New]:
-        """Return the encoded row and its new names; `keep` them once the row is learned.
+        """Return the encoded row and its new names; pass them to `store_names` once the row is learned.
 
         A new name already has the index it will be kept under, so that the prediction is the one that learning makes.
         If no index is left, raise BadInput with `learn`; otherwise leave the feature out.

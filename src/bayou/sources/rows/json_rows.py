@@ -4,8 +4,8 @@ This is for models that start without data to fit a recipe to (`Recipe(kind="row
 feature's value, a text a category, null is missing. The names of nested objects are joined by dots. Three names are not
 features: the recipe's label and weight (by default "label" and "weight"), and "id".
 
-The result is bit for bit that of `Rows`. Plain lines (no escapes, no nested objects, no repeated names, at most `SHORT`
-names) are read in place by a kernel, in a microsecond; any other line is read by Python.
+The result is bit for bit that of `RowEncoder`. Plain lines (no escapes, no nested objects, no repeated names, at most
+`SHORT` names) are read in place by a kernel, in a microsecond; any other line is read by Python.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from bayou.sources.table.cell_format import COMMA, PLAIN, is_missing_marker, rea
 CATEGORY, FLAG, CODE, BINS, WHOLE, NUMERIC, VALUES, DATE, TEXT, WEIGHT = range(1, 11)
 LABEL, LABEL_NUMBER, LABEL_TEXT, LABEL_CLASS, SLOPE = range(11, 16)
 # The fields of a column of a block, as kernels see it:
-#     BASE       address of the text that offsets refer to
+#     CELL_TEXT  address of the text that offsets refer to
 #     STARTS     address of the start offsets of cells (uint32)
 #     STOPS      address of their stop offsets (uint32)
 #     STRIDE     distance between the offsets of consecutive rows
@@ -59,7 +59,7 @@ CELL_TEXT, STARTS, STOPS, STRIDE, CODES, VALID, VALID_OFFSET, DICTIONARY_HASHES 
 #     NOT_LABEL   its label is not a valid one
 #     NOT_WEIGHT  its weight is not a number from 0 to LARGEST_WEIGHT
 #     TOO_LARGE   its label is larger than LARGEST_VALUE
-#     TOO_MANY    it has more features than MAX_ROW_FEATURES, or too many pairs
+#     TOO_MANY_FEATURES it has more features than MAX_ROW_FEATURES, or too many pairs
 NO_LABEL, NOT_LABEL, NOT_WEIGHT, TOO_LARGE, TOO_MANY_FEATURES = range(1, 6)
 # Bound on the features of a row, which words and crosses could make arbitrarily long.
 MAX_ROW_FEATURES = 1 << 20

@@ -12,8 +12,8 @@
     anything else                     category
     nearly as many values as rows     id: no features; of numbers, only integers that only rise or only fall
 
-With bins=0 numbers are numeric, scaled. A column has the kind of a fraction MOST of its nonmissing cells; the others
-count as missing.
+With bins=0 numbers are numeric, scaled. A column has the kind of a fraction MIN_KIND_FRACTION of its nonmissing cells;
+the others count as missing.
 """
 
 from __future__ import annotations

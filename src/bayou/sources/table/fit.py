@@ -1,7 +1,7 @@
 """Column roles of a table, inferred once from its first FIT_ROWS rows and then stored in the recipe.
 
-The role of a column that no option names is inferred from its values (`deciding`). In text formats (CSV, TSV) cells are
-classified by their spelling; in typed formats (Parquet, Arrow, JSON) a string is never taken for a number.
+The role of a column that no option names is inferred from its values (`column_roles`). In text formats (CSV, TSV)
+cells are classified by their spelling; in typed formats (Parquet, Arrow, JSON) a string is never taken for a number.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
     """Fill `spans` with where the names of features begin and end, for features of row rows[k] and origins[k].
 
     Prefixes are offsets in the plan's text; names are ADDRESSES, valid only while the block is. Numbers that had to be
-    written in canonical form are in `spare`, SPARE bytes each.
+    written in canonical form are in `spare`, CELL_PADDING_BYTES bytes each.
 
         origins[k]       (slot, word) of the feature; for a cross one such pair per half, -1 where there is none
         spans[k]         for each half: start and stop of its prefix, start and stop of its name, -1 where there is none

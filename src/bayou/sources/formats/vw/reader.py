@@ -54,7 +54,7 @@ Lines that consist of indicators named by their indices are read as in svmlight 
 a block has another line, it goes through three simple loops: one finds where names can stop, 64 bytes at a time
 (`kernels.text_stops`); one reads lines, jumping from stop to stop (`lines`); one hashes the names, sixteen at a time
 (`names`). In a single loop every name would wait for the end of the one before it; in these the processor can work on
-several at once. The second has separate loops for runs of plain features (`plain`): named by numbers, which need no
+several at once. The second has separate loops for runs of plain features (`fast_path`): named by numbers, which need no
 hash, or by texts. Crosses are in `crosses`.
 """
 
