@@ -96,7 +96,7 @@ class JointClassifier(OnlineClassifier):
     """Bayesian logistic regression whose weights are updated together, with a diagonal or a full covariance.
 
     The learner, with its equations, is `bayou.learners.Joint`. Scale dense features, for example by `StandardScaler`.
-    Full covariance is for dense problems of up to some thousand features.
+    Full covariance is for dense problems of up to a few thousand features.
 
     Args:
         covariance: "diagonal", or "full" for dense problems.

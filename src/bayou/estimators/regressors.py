@@ -175,7 +175,7 @@ class GaussianRegressor(OnlineRegressor):
 class ShrinkageRegressor(OnlineRegressor):
     """Online Bayesian lasso: weights that the data do not need shrink to 0, the others keep their uncertainty.
 
-    The learner, with its equations, is `bayou.learners.Shrinkage`. For dense problems of up to some thousand features,
+    The learner, with its equations, is `bayou.learners.Shrinkage`. For dense problems of up to a few thousand features,
     which should have one scale (`StandardScaler`, say).
 
     Args:

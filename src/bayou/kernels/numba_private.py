@@ -296,7 +296,7 @@ _PLAIN_TYPES = (types.Number, types.Boolean, types.Array)
 class _TypedOnce(_TypingContext):
     """Numba's typing context with a cache of the types of operators on plain numbers and arrays.
 
-    Numba tries dozens of rules for each of some thousand operations. All state but `known` is shared with the usual
+    Numba tries dozens of rules for each of about a thousand operations. All state but `known` is shared with the usual
     context, and types are resolved under Numba's compiler lock. Other code is compiled with the usual context.
     """
 

@@ -62,7 +62,7 @@ RECORD = Record(
 
 # The initial noise variance of 1 counts as much as this number of examples.
 START = 1e-6
-# The intercept's prior variance, in units of the noise: labels may lie some hundred standard deviations from 0.
+# The intercept's prior variance, in units of the noise: labels may lie a few hundred standard deviations from 0.
 WIDE = 1e6
 
 

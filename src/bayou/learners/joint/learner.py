@@ -19,7 +19,7 @@ not integrated out here, so that each weight moves as if it were the only uncert
 is near 0, and the step is then tau = s2 long: with 20 active features of variance 100 and a0 = -10 it goes to
 a = +1823, where Newton's stops at 4.9. On streams this shows as a regret of 10^4 where Newton's is 10^2.
 
-Full covariance is for dense problems of some thousand features at most; an update takes d^2 operations even for a
+Full covariance is for dense problems of a few thousand features at most; an update takes d^2 operations even for a
 sparse example, because an update of one weight moves all weights that it is correlated with. S is stored as U D U', U
 unit upper triangular, D diagonal, and an example updates both (Bierman's form of Sherman and Morrison's (41)). With
 f = U'x, v = D f, k = c r, starting from alpha = 1 and a vector b = 0, for j = 1 .. d:
