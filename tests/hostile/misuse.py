@@ -41,7 +41,7 @@ SECONDS = 60
 HERE = str(Path(bayou.__file__).parent)
 # What bayou makes and nobody else: its results, and what they are made of.
 RESULTS = {
-    "ClassEvaluation", "Evaluation", "Hindsight", "RegressionEvaluation", "Simulation", "Source", "Told",
+    "ClassEvaluation", "Evaluation", "Hindsight", "PredictedBatch", "RegressionEvaluation", "Simulation", "Source",
     "BadInput", "BadModel", "NoPosterior", "WrongTask", "__version__", "BATCH_SIZE", "FORMATS", "GENERATORS",
     "estimators", "evaluate", "learners", "simulate", "sources"
 }  # fmt: skip
@@ -170,7 +170,8 @@ def _calls_of_learners() -> Iterator[Call]:
         yield Call(f"{kind.__name__}.nbytes_for", _method(fresh, "nbytes_for"), n_features=3)
     yield Call("Lasso.at_penalty", _method(lambda: _learner("lasso"), "at_penalty"), penalty=1.0)
     yield Call("Shrinkage.penalty_at", _method(lambda: _learner("shrinkage"), "penalty_at"), example=3)
-    yield Call("Shrinkage.settle", _method(lambda: _learner("shrinkage"), "settle"), iterations=3)
+    settle = "iterate_to_convergence"
+    yield Call(f"Shrinkage.{settle}", _method(lambda: _learner("shrinkage"), settle), iterations=3)
     yield Call("Bank.recombine", _method(lambda: _learner("bank"), "recombine"), batches=[_batch()])
     yield from _calls_of_rounds()
     yield Call("load", _own(bayou.load), path="m.bayou")
@@ -295,6 +296,7 @@ def _calls_of_sources() -> Iterator[Call]:
     }
     yield Call("predict", _own(predicted), data="d.svm", model="good.bayou", **asked)
     yield Call("features", _own(bayou.features), **_defaults(bayou.features, model="good.bayou"))
+    yield Call("contrast", _own(bayou.contrast), **_defaults(bayou.contrast, model="good.bayou", weights={"a=1": 1.0}))
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

@@ -25,8 +25,8 @@ import json, sys
 from numba.core import event
 import bayou
 from bayou.outputs.text import csv
-from bayou.runs import warming
-warming.ahead = __import__("contextlib").nullcontext
+from bayou.runs import warmup
+warmup.ahead = __import__("contextlib").nullcontext
 with event.install_recorder("numba:compile") as compiled:
     label = {} if sys.argv[1].endswith(("svm", "vw")) else {"label": "y"}
     run = bayou.train(sys.argv[1], learner=sys.argv[2], **label)

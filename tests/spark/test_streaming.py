@@ -154,7 +154,7 @@ def test_a_round_that_died_is_learned_when_spark_gives_its_batch_again(spark, tm
 
 
 def test_a_first_batch_of_one_label_is_warned_of(spark, tmp_path, caplog):
-    rows, sentence = clicks(100), "all labels of the first batch are the same: check label and positive"
+    rows, sentence = clicks(100), "all labels of the first batch are the same: check label= and positive="
     face.foreach_batch(tmp_path / "a.bayou", **LEARNED)(spark.createDataFrame(rows), 0)
     assert sentence not in caplog.text
     learn = face.foreach_batch(tmp_path / "b.bayou", **LEARNED)

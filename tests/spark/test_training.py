@@ -174,7 +174,7 @@ def test_labels_that_are_all_the_same_are_warned_of(spark, files, tmp_path):
     for k in range(2):
         pq.write_table(same, tmp_path / f"{k}.parquet")
     options = SMALL | {"learner": "marginal", "base_rows": 5_700}  # no round is needed to see it
-    sentence = "all 200 held-out rows have the same label; check label and positive"
+    sentence = "all 200 held-out rows have the same label; check label= and positive="
     assert face.train(str(tmp_path), **options).warnings == [sentence]
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bayou.core.checks import check_finite, shortened_repr
 from bayou.core.errors import BadInput, NoPosterior
 from bayou.core.learner import Learner
 from bayou.core.storage import load
@@ -44,6 +45,9 @@ def contrast(model: str | os.PathLike[str] | Learner, weights: Mapping[str, floa
     >>> contrast(model, {"site=a": 1, "site=b": -1}).low > 0
     True
     """
+    if not isinstance(weights, Mapping) or not weights:
+        raise BadInput(f"weights is {shortened_repr(weights)}; it must map names of features to numbers.")
+    factors = [check_finite(f"the weight of {shortened_repr(name)}", factor) for name, factor in weights.items()]
     learner = model if isinstance(model, Learner) else load(model)
     if learner.record.task == "multiclass":
         raise BadInput("a contrast is of the weights of one class; this model predicts several.")
@@ -51,8 +55,10 @@ def contrast(model: str | os.PathLike[str] | Learner, weights: Mapping[str, floa
     known = map(str, features.tolist()) if names is None else names.name_of(features)
     index = dict(zip(known, features.tolist(), strict=True))
     if missing := [name for name in weights if name not in index]:
-        raise BadInput(f"the model has not seen the feature {missing[0]!r}; bayou.features lists those it has.")
-    found = learner.contrast([index[name] for name in weights], list(weights.values()))
+        raise BadInput(
+            f"the model has not seen the feature {shortened_repr(missing[0])}; bayou.features lists those it has."
+        )
+    found = learner.contrast([index[name] for name in weights], factors)
     if found.variance is None:
         raise NoPosterior(f"{learner.name} models have no variances; use a Bayesian learner such as bank.")
     low, high = found.interval(level)
