@@ -40,8 +40,8 @@ RECORD = Record(
 )  # fmt: skip
 
 # The columns of the state:
-#     WEIGHT    w
-#     GRADIENT_SQUARES G, the sum of squared gradients
+#     WEIGHT            w
+#     GRADIENT_SQUARES  G, the sum of squared gradients
 WEIGHT, GRADIENT_SQUARES = range(2)
 
 

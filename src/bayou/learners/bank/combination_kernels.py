@@ -60,25 +60,25 @@ FUSE = {"contract"}
 # Rows of a tile: their scratch stays in the innermost cache.
 TILE_ROWS = 16
 # Fields of a line.
-#   LOGIT   damped score, within MAX_LOGIT
-#   DAMPING divisor of the score; for a stacker the variance of its score
-#   P_POSITIVE P(y = 1)
-#   P_NEGATIVE P(y = -1)
-#   SHARE   before the row is learned
-#   STACKER_INPUT input of the stackers; scratch for likelihoods before that
+#   LOGIT          damped score, within MAX_LOGIT
+#   DAMPING        divisor of the score; for a stacker the variance of its score
+#   P_POSITIVE     P(y = 1)
+#   P_NEGATIVE     P(y = -1)
+#   SHARE          before the row is learned
+#   STACKER_INPUT  input of the stackers; scratch for likelihoods before that
 LOGIT, DAMPING, P_POSITIVE, P_NEGATIVE, SHARE, STACKER_INPUT, N_OUTPUT_FIELDS = range(7)
 # Fields of a row, each for all rows of the tile.
-#   Y            the label's sign
-#   ROW_WEIGHT   of the example; with 0 it is only predicted
-#   MIXTURE_LOGIT logit of the mixture
-#   OWN          the lanes' variances, averaged over outputs that have one
-#   MEAN_LOGIT       mean logit of the outputs
+#   ROW_SIGN          the label's sign
+#   ROW_WEIGHT        of the example; with 0 it is only predicted
+#   MIXTURE_LOGIT     logit of the mixture
+#   MIXTURE_VARIANCE  the lanes' variances, averaged over outputs that have one
+#   MEAN_LOGIT        mean logit of the outputs
 #   FINAL_MEAN_LOGIT  mean logit of the last level
-#   FINAL_LOG_ODDS log-odds of the prediction
-#   FINAL_P_POSITIVE       P(y = 1): of the mixture until the final one is computed
-#   FINAL_P_NEGATIVE P(y = -1), likewise
-#   FINAL_VARIANCE of the score
-#   FINAL_DAMPING       sqrt(1 + C8 variance)
+#   FINAL_LOG_ODDS    log-odds of the prediction
+#   FINAL_P_POSITIVE  P(y = 1): of the mixture until the final one is computed
+#   FINAL_P_NEGATIVE  P(y = -1), likewise
+#   FINAL_VARIANCE    of the score
+#   FINAL_DAMPING     sqrt(1 + C8 variance)
 (
     ROW_SIGN,
     ROW_WEIGHT,

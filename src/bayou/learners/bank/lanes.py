@@ -61,18 +61,18 @@ from bayou.learners.bank.updates import (
 )
 
 # Rows of the table of settings.
-#   PRIOR_PRECISION the part of a prior's precision that does not depend on the feature; initial value of learned priors
+#   PRIOR_PRECISION       part of a prior's precision that depends on no feature; where learned priors begin
 #   PRECISION_PER_SQUARE  prior precision per mean square of the feature, of normalized lanes
-#   UPDATE_DAMPING C8 ku
-#   USE_DECAY   1 / (1 + memory): fraction of a precision that is kept at each use
-#   ADAGRAD_RATE of AdaGrad; 0 for a Gaussian lane
-#   HAS_LEARNED_SCALE 1 where a scale is learned
-#   IS_NORMALIZED  1 where the prior variance is v0/q
-#   IS_ACTIVE   0 once no output of the lane is left, and for lanes that only fill a vector
-#   INTERCEPT_PRECISION prior precision of the intercept
-#   INITIAL_PRECISION 1 / v0
+#   UPDATE_DAMPING        C8 ku
+#   USE_DECAY             1 / (1 + memory): fraction of a precision that is kept at each use
+#   ADAGRAD_RATE          of AdaGrad; 0 for a Gaussian lane
+#   HAS_LEARNED_SCALE     1 where a scale is learned
+#   IS_NORMALIZED         1 where the prior variance is v0/q
+#   IS_ACTIVE             0 once no output of the lane is left, and for lanes that only fill a vector
+#   INTERCEPT_PRECISION   prior precision of the intercept
+#   INITIAL_PRECISION     1 / v0
 #   HAS_LEARNED_PRIOR     1 where the prior of each group is learned: the state then has precision times mean
-#   TIME_DECAY  1 - fading
+#   TIME_DECAY            1 - fading
 (
     PRIOR_PRECISION,
     PRECISION_PER_SQUARE,
@@ -88,12 +88,12 @@ from bayou.learners.bank.updates import (
     TIME_DECAY,
 ) = range(12)
 # Counters of the stream.
-#   STREAM_ROWS rows measured
+#   STREAM_ROWS             rows measured
 #   STREAM_MEAN_LOG_LENGTH  their mean log length
-#   STREAM_NON_UNIT_ROWS rows with a value other than 1 or -1
-#   STREAM_WEIGHT sum of weights
+#   STREAM_NON_UNIT_ROWS    rows with a value other than 1 or -1
+#   STREAM_WEIGHT           sum of weights
 STREAM_ROWS, STREAM_MEAN_LOG_LENGTH, STREAM_NON_UNIT_ROWS, STREAM_WEIGHT = range(4)
-# Rows with other values are few as long as they are less than one in FEW.
+# Rows with other values are few as long as they are less than one in NON_UNIT_ROW_RATIO.
 NON_UNIT_ROW_RATIO = 32.0
 
 

@@ -38,12 +38,12 @@ from bayou.kernels.vector import LANES, broadcast, cast_like, extract_lane, load
 from bayou.learners.bases.location_strength import merge_pairs
 
 # The columns of a state:
-#     MEAN_SHIFT the mean, minus that of the prior
-#     PRECISION_GAIN the precision, minus that of the prior
+#     MEAN_SHIFT      the mean, minus that of the prior
+#     PRECISION_GAIN  the precision, minus that of the prior
 MEAN_SHIFT, PRECISION_GAIN = range(2)
 # The columns of a prior:
-#     MEAN        its mean
-#     PRECISION   the inverse of its variance
+#     MEAN       its mean
+#     PRECISION  the inverse of its variance
 MEAN, PRECISION = range(2)
 # Largest precision gain, whose square root is the largest move of a mean, so that scores stay finite for any data:
 # weights with wide priors that underestimate each other's uncertainty can push each other ever further.

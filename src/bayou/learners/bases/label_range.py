@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 # The range of the labels:
-#     HAS_LABELS  1 once there was a label, 0 before
-#     MIN_LABEL, MAX_LABEL   the smallest and the largest label
+#     HAS_LABELS            1 once there was a label, 0 before
+#     MIN_LABEL, MAX_LABEL  the smallest and the largest label
 HAS_LABELS, MIN_LABEL, MAX_LABEL = range(3)
 
 

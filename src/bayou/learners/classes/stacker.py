@@ -34,15 +34,15 @@ from bayou.learners.ensembles.stackers import STACKER_MEMORY
 # A weight above 1 takes several steps, and counts as at most this much: a single long step would overshoot.
 MOST_REPEATS = 8
 # Fields of each class.
-#   IS_CLASS  1; 0 for padding
-#   BASE_LOG_PROBABILITY l_k, the log-probability of the base
-#   B         b_k
-#   OFFSET_GAIN gained precision of b_k
-#   M         m_k sqrt(g_k), the damped mean of its score
-#   S         variance of its score
-#   SQRT_G    sqrt(g_k)
-#   Q         its probability
-#   D         sqrt(g_k) (y_k - q_k), times the weight
+#   IS_CLASS              1; 0 for padding
+#   BASE_LOG_PROBABILITY  l_k, the log-probability of the base
+#   OFFSET                b_k
+#   OFFSET_GAIN           gained precision of b_k
+#   SCORE_MEAN            m_k sqrt(g_k), the damped mean of its score
+#   SCORE_VARIANCE        variance of its score
+#   SQRT_G                sqrt(g_k)
+#   Q                     its probability
+#   D                     sqrt(g_k) (y_k - q_k), times the weight
 IS_CLASS, BASE_LOG_PROBABILITY, OFFSET, OFFSET_GAIN, SCORE_MEAN, SCORE_VARIANCE, SQRT_G, Q, D, N_CLASS_FIELDS = range(
     10
 )

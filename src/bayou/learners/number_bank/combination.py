@@ -55,11 +55,11 @@ LATER = ForgettingRates(
 # Slots of `NumberCombination.rates`, the rest of `ForgettingRates`.
 NOISE, SHARE_LEAK, MIN_SHARE_LEAK, LEAST_SHAPES, STEERING = range(5)
 # Slots of `NumberCombination.labels`; in all but the first two, FIRST_LABEL is subtracted from labels.
-#   ROWS     number of labels
-#   FIRST_LABEL   the first label
+#   ROWS               number of labels
+#   FIRST_LABEL        the first label
 #   LABEL_SUM_SQUARES  sum of squared distances from the mean
-#   LOW      smallest
-#   HIGH     largest
+#   LOW                smallest
+#   HIGH               largest
 ROWS, FIRST_LABEL, MEAN, LABEL_SUM_SQUARES, LOW, HIGH = range(6)
 # Slots of `NumberCombination.steering`: number of errors learned by the shapes, log of the factor on all scales.
 N_SHAPE_ERRORS, LOG_FACTOR = range(2)

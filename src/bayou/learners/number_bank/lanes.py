@@ -76,26 +76,26 @@ PRESET = (
 )
 # Rows of the settings: a column for each lane.
 #   PRECISION_PER_VARIANCE  prior precision per spread of a column; 0 for raw lanes
-#   PRECISION_PER_LENGTH  prior precision per mean squared length of a row; of raw lanes alone
-#   SCALED      1 for diagonal lanes, which see columns in their own units
-#   RAW         1 for lanes that see columns in the units of the data
-#   HAS_HEAD    1 for lanes with a full covariance in the head
-#   WALK_DECAY  fraction of its precision that a weight keeps at each use
-#   INTERCEPT_DRIFT variance that the intercept gains with every row
+#   PRECISION_PER_LENGTH    prior precision per mean squared length of a row; of raw lanes alone
+#   SCALED                  1 for diagonal lanes, which see columns in their own units
+#   IS_RAW                  1 for lanes that see columns in the units of the data
+#   HAS_HEAD                1 for lanes with a full covariance in the head
+#   WALK_DECAY              fraction of its precision that a weight keeps at each use
+#   INTERCEPT_DRIFT         variance that the intercept gains with every row
 PRECISION_PER_VARIANCE, PRECISION_PER_LENGTH, SCALED, IS_RAW, HAS_HEAD, WALK_DECAY, INTERCEPT_DRIFT = range(7)
 # Statistics of a column of the data; its uses are stored separately.
-#   COLUMN_UNIT 1 / |first value|; 0 before that
-#   SUM      sum of values in units
-#   SQUARES  sum of their squares
-#   SPREAD   spread times the mean number of non-zeros, at the last use
-#   LENGTH   mean squared length of a row, at the last use
-#   COLUMN_HEAD_SLOT place in the head, from 1 on; 0 outside
+#   COLUMN_UNIT       1 / |first value|; 0 before that
+#   COLUMN_SUM        sum of values in units
+#   SQUARES           sum of their squares
+#   SPREAD            spread times the mean number of non-zeros, at the last use
+#   LENGTH            mean squared length of a row, at the last use
+#   COLUMN_HEAD_SLOT  place in the head, from 1 on; 0 outside
 COLUMN_UNIT, COLUMN_SUM, SQUARES, SPREAD, LENGTH, COLUMN_HEAD_SLOT = range(6)
 # Statistics of the stream.
-#   LENGTHS   sum of squared lengths
-#   FIRST_LABEL    the first label
-#   LOW       smallest label, less the first
-#   HIGH      largest label, less the first
+#   LENGTHS      sum of squared lengths
+#   FIRST_LABEL  the first label
+#   LOW          smallest label, less the first
+#   HIGH         largest label, less the first
 ROWS, NONZEROS, LENGTHS, FIRST_LABEL, LOW, HIGH = range(6)
 
 

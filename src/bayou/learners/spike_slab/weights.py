@@ -14,11 +14,11 @@ from bayou.kernels.inlining import inlined
 # A feature's row: for the positive examples the sums of factors (precision, precision * mean) and of weights, then the
 # held precision; from NEGATIVE on the same sums for the negative ones, and the held precision * mean.
 COLUMNS = 8
-#     PRECISION        the sum of the factors' precisions
-#     NATURAL_MEAN     the sum of their precision * mean
-#     COUNT            the sum of the weights of their examples
-#     HELD_PRECISION   the held precision of the prior's factor, HELD_SHIFT its precision * mean
-#     NEGATIVE         first column of the three sums of the negative examples
+#     PRECISION       the sum of the factors' precisions
+#     NATURAL_MEAN    the sum of their precision * mean
+#     COUNT           the sum of the weights of their examples
+#     HELD_PRECISION  the held precision of the prior's factor, HELD_SHIFT its precision * mean
+#     NEGATIVE        first column of the three sums of the negative examples
 PRECISION, NATURAL_MEAN, COUNT = range(3)
 HELD_PRECISION, NEGATIVE, HELD_SHIFT = 3, 4, 7
 # A row of averages: (precision, precision * mean) of a positive example, then of a negative one.
