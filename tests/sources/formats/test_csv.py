@@ -381,6 +381,19 @@ def test_several_files_each_with_its_own_header(tmp_path) -> None:
     assert [len(batch) for batch in source] == [2, 2]
 
 
+def test_rows_of_a_file_without_the_label_say_nothing_of_other_columns(tmp_path) -> None:
+    one, two = tmp_path / "1.csv", tmp_path / "2.csv"
+    one.write_bytes(b"y,age,city\n" + b"".join(b"%d,%d,oslo\n" % (k % 2, k // 2) for k in range(60)))
+    two.write_bytes(b"age,grade\n" + b"".join(b"%d,a\n" % (k // 2) for k in range(60, 120)))
+    source = source_of([one, two], Recipe(kind="table"))
+    with pytest.raises(BadInput, match=r"2\.csv: there is no column 'y'"):
+        list(source)
+    label, age, city = source.recipe.columns
+    assert (label.missing, age.missing, city.missing) == (0.5, 0.0, 0.5)
+    assert age.role == "bins"
+    assert "60 different" in age.why
+
+
 def test_a_file_without_the_columns_is_refused_by_name(tmp_path) -> None:
     one, two = tmp_path / "1.csv", tmp_path / "2.csv"
     one.write_bytes(b"y,city\n1,a\n")

@@ -125,21 +125,25 @@ def fit_text(
 
 
 def _summary(recipe: Recipe, name: str, found: Iterable[tuple[SplitCells, Mapping[str, int]]]) -> ColumnSummary:
-    """Return the summary of a column's first rows; each part of the data comes with the positions of its columns."""
-    left, looked = FIT_ROWS, ColumnScanner(recipe)
-    parts: list[tuple[int, SplitCells, int]] = []  # number of rows, their cells, position of the column
+    """Return the summary of a column's first rows; each part of the data comes with the positions of its columns.
 
+    A file without the column counts as rows without a value, so that the summaries of all columns agree row by row.
+    """
+    left, looked = FIT_ROWS, ColumnScanner(recipe)
+    parts: list[tuple[int, SplitCells, int | None]] = []  # number of rows, their cells, position of the column
     for part, places in found:
-        if name in places:
-            n = min(part.rows, left)
-            looked.add(_table(part, part.data, np.array([places[name]])), n)
-            parts.append((n, part, places[name]))
-            left -= n
+        n, place = min(part.rows, left), places.get(name)
+        if place is None:
+            looked.add_numbers(np.full(n, np.nan))
+        else:
+            looked.add(_table(part, part.data, np.array([place])), n)
+        parts.append((n, part, place))
+        left -= n
 
     def text(row: int) -> str:
         for n, part, place in parts:
             if row < n:
-                return part.text(row, place)
+                return "" if place is None else part.text(row, place)
             row -= n
         raise IndexError(row)
 
