@@ -140,6 +140,19 @@ def test_a_request_with_an_id_is_learned_once(server):
     assert server.client.get("/info").json()["examples"] == before + 1
 
 
+def test_the_intercept_shown_is_corrected_for_negatives_that_were_left_out(tmp_path):
+    rare = {"default": learner(negative_rate=0.1)}
+    with running(tmp_path / "all") as every, running(tmp_path / "kept", rare) as kept:
+        shown = []
+        for server in (every, kept):
+            server.post("/learn", ROWS)
+            shown.append(server.client.get("/features").json())
+        snapshot = kept.served.folder.snapshot(kept.client.post("/snapshot").json()["version"])
+    assert shown[1]["intercept"] - shown[0]["intercept"] == pytest.approx(np.log(0.1))
+    assert shown[1]["features"] == shown[0]["features"]
+    assert bayou.features(snapshot)["mean"][0].as_py() == pytest.approx(shown[1]["intercept"])
+
+
 def test_features_info_snapshot_and_metrics(server):
     server.post("/learn", ROWS)
     told = server.client.get("/features?top=2").json()

@@ -183,12 +183,12 @@ def _rows_of(
              zip(listed.tolist(), strengths.features[listed].tolist(), strict=True)]  # fmt: skip
     rows = [[*name, *numbers] for name, numbers in zip(names, cells, strict=True)]
     if learner.parameters["intercept"]:
-        intercept = _intercept(learner, strengths)
+        intercept = shown_intercept(learner, strengths)
         rows.insert(0, [INTERCEPT, *([None] if index else []), *(intercept[name] for name in known)])
     return ["feature", *(["index"] if index else []), *known], rows
 
 
-def _intercept(learner: Learner, strengths: FeatureStrengths) -> dict[str, float]:
+def shown_intercept(learner: Learner, strengths: FeatureStrengths) -> dict[str, float]:
     """Return the cells of the intercept, corrected for downsampled negatives."""
     mean = strengths.intercept
     if learner.record.task != "multiclass":

@@ -26,7 +26,7 @@ from bayou.core.learner import Learner
 from bayou.core.printable import shorten
 from bayou.core.spelling import option
 from bayou.core.storage import load
-from bayou.outputs.feature_table import feature_table
+from bayou.outputs.feature_table import feature_table, shown_intercept
 from bayou.recipe.feature_counts import FeatureCounts
 from bayou.recipe.feature_names import FeatureNames
 from bayou.runs import warmup
@@ -504,7 +504,8 @@ def largest(learner: Learner, top: int) -> dict[str, Any]:
     assert table.strengths is not None
     listed = table.rows[len(table.rows) - table.n_listed :]  # without the intercept
     features = [{"feature": shorten(name)} | dict(zip(("mean", "sd"), cells, strict=False)) for name, *cells in listed]
-    return {"features": features, "intercept": float(table.strengths.intercept), "touched": table.n_seen}
+    intercept = shown_intercept(learner, table.strengths)["mean"]
+    return {"features": features, "intercept": intercept, "touched": table.n_seen}
 
 
 def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any]) -> Learner:
