@@ -690,8 +690,8 @@ def _members(value: Any) -> Iterator[str]:
                 yield f"({parameter.name}=)"
     if inspect.isclass(value) and not issubclass(value, BaseException):
         ours = [base for base in value.__mro__ if base.__module__.startswith("bayou")]
-        for name in {name for base in ours for name in vars(base) if not name.startswith("_")}:
-            yield f".{name}"
+        names = {name for base in ours for name in [*vars(base), *inspect.get_annotations(base)]}
+        yield from (f".{name}" for name in names if not name.startswith("_"))
 
 
 def covered(case: Case) -> None:

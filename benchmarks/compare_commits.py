@@ -52,17 +52,23 @@ class Differences:
     def __init__(self, allowed: Path) -> None:
         told = tomllib.loads(allowed.read_text()) if allowed.exists() else {}
         self._differences, self._removals = told.get("differences", {}), told.get("removals", {})
+        self._renames: dict[str, str] = told.get("renames", {})
         self.used: set[str] = set()
         self.refused = 0
 
     def reason(self, where: str) -> str | None:
         return self._look_up(self._differences, where)
 
-    def reason_of_removal(self, name: str) -> str | None:
+    def reason_of_removal(self, name: str, names: set[str]) -> str | None:
+        """Return why a name may be gone: it is renamed to one of `names`, or its removal is listed; None if neither."""
+        for old, new in self._renames.items():
+            if name.endswith(old) and name.removesuffix(old) + new in names:
+                self.used.add(old)
+                return name.removesuffix(old) + new
         return self._look_up(self._removals, name)
 
     def unused(self) -> list[str]:
-        return [each for each in [*self._differences, *self._removals] if each not in self.used]
+        return [each for each in [*self._differences, *self._removals, *self._renames] if each not in self.used]
 
     def _look_up(self, table: dict[str, str], what: str) -> str | None:
         for pattern, reason in table.items():
@@ -97,7 +103,7 @@ class Differences:
         before, after = (set(path.read_text().splitlines()) for path in (old, new))
         lines = []
         for name in sorted(before - after):
-            reason = self.reason_of_removal(name)
+            reason = self.reason_of_removal(name, after)
             self.refused += reason is None
             lines.append(f"    gone: {name}" + (f" (allowed: {reason})" if reason else ""))
         added = sorted(after - before)
