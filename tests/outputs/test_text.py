@@ -3,7 +3,6 @@
 import csv as python_csv
 import gzip
 import io
-import json
 import os
 import re
 import subprocess
@@ -168,53 +167,6 @@ def test_csv_is_what_python_reads(numbers, data):
 
 def test_columns_that_are_not_contiguous_are_written_right():
     assert write.csv(np.arange(6.0).reshape(3, 2).T).tobytes() == b"0,1\n2,3\n4,5\n"
-
-
-# --- JSON -------------------------------------------------------------------------------------------------------
-
-
-def in_json(numbers) -> list[str]:
-    told = write.json_objects({"n": np.asarray(numbers, np.float64)}).decode()
-    return [text.removesuffix("}") for text in told.removeprefix('{"n":').split(',{"n":')]
-
-
-def digits_of(text: str) -> str:
-    return re.sub(r"e.*|[-.]", "", text).strip("0")
-
-
-@given(st.lists(finite, min_size=1))
-def test_numbers_of_json_read_back_in_the_fewest_digits(numbers):
-    texts = in_json(numbers)
-    assert [float(text) for text in texts] == numbers
-    assert [digits_of(text) for text in texts] == [digits_of(repr(number)) for number in numbers]
-
-
-def test_any_bits_powers_and_their_neighbours_are_written_as_python_writes_them():
-    powers = np.concatenate([2.0 ** np.arange(-1074, 1024), 10.0 ** np.arange(-323, 309)])
-    bits = np.random.default_rng(0).integers(0, 2**63, 20_000).astype(np.uint64).view(np.float64)
-    numbers = np.concatenate([powers, np.nextafter(powers, 0), np.nextafter(powers, np.inf), bits[np.isfinite(bits)]])
-    texts = in_json(numbers)
-    assert [float(text) for text in texts] == numbers.tolist()
-    assert [digits_of(text) for text in texts] == [digits_of(repr(number)) for number in numbers.tolist()]
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0.0, "0.0"), (-0.0, "-0.0"), (0.5, "0.5"), (-100.0, "-100.0"), (123456.789, "123456.789"),
-        (1e15, "1000000000000000.0"), (1e16, "1e16"), (1.5e300, "1.5e300"), (1e-5, "0.00001"), (-1.5e-5, "-0.000015"),
-        (1e-6, "1e-6"), (12.5e-8, "1.25e-7"), (1234567890123456.8, "1234567890123456.8"),
-        (0.1 + 0.2, "0.30000000000000004"), (np.nan, "null"), (np.inf, "null"),
-    ],
-)  # fmt: skip
-def test_a_number_of_json_is_written_so(number, text):
-    assert in_json([number]) == [text]
-
-
-def test_objects_have_every_column_by_its_name():
-    rows = json.loads(b"[%s]" % write.json_objects({'a "b"': np.arange(3.0), "c": -np.arange(3.0)}))
-    assert rows == [{'a "b"': k, "c": -k} for k in range(3)]
-    assert write.json_objects({"a": np.empty(0)}) == b""
 
 
 # --- files ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Text output: batches as svmlight, columns of numbers as CSV or JSON, written to files atomically.
+"""Text output: batches as svmlight, columns of numbers as CSV, written to files atomically.
 
 with output("data.svm.gz") as file:
     for batch in batches:
@@ -14,8 +14,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,15 +30,13 @@ from bayou.kernels.format_numbers import (
     put_float32,
     put_number,
     put_whole,
-    put_word,
 )
-from bayou.kernels.parse_text import address_of, load_uint8, load_uint64
-from bayou.kernels.shortest_float import LONGEST_SHORTEST, put_shortest
+from bayou.kernels.parse_text import address_of, load_uint8
 
 STANDARD_OUTPUT = "-"
 # Higher levels take longer than making the text, for a few per cent.
 _GZIP_LEVEL = 3
-_COLON, _COMMA, _NEWLINE, _BLANK, _MINUS, _ZERO, _ONE, _CLOSE = b":,\n -01}"
+_COLON, _COMMA, _NEWLINE, _BLANK, _MINUS, _ZERO, _ONE = b":,\n -01"
 _LONGEST_INDEX = 10
 
 
@@ -213,45 +210,4 @@ def _csv(columns, first, first_starts, first_stops, last, starts, stops, out):
             at -= 1
         put_byte(at, _NEWLINE)
         at += 1
-    return at - start
-
-
-def json_objects(columns: Mapping[str, np.ndarray]) -> bytes:
-    """Return rows as comma-separated JSON objects, with the shortest digits that read back as the same numbers.
-
-    >>> json_objects({"mean": np.array([0.5, 1 / 3]), "sd": np.array([1e-9, np.nan])})
-    b'{"mean":0.5,"sd":1e-9},{"mean":0.3333333333333333,"sd":null}'
-    """
-    numbers = np.stack(list(columns.values()))
-    heads, ends = _json_heads(tuple(columns))
-    room = numbers.shape[1] * (len(ends) * LONGEST_SHORTEST + len(heads)) + WRITE_PADDING_BYTES
-    out = np.empty(room, np.uint8)
-    size = _json_objects(heads, ends, numbers, out)
-    return out[: max(size - 1, 0)].tobytes()  # without the last comma
-
-
-@lru_cache(16)
-def _json_heads(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the text before each number of an object, concatenated, and where each piece ends."""
-    heads = [f"{',' if k else '{'}{json.dumps(name)}:".encode() for k, name in enumerate(names)]
-    return np.frombuffer(b"".join(heads) + bytes(WRITE_PADDING_BYTES), np.uint8), np.cumsum(
-        [len(head) for head in heads]
-    )
-
-
-@kernel
-def _json_objects(heads, ends, numbers, out):
-    start, source = address_of(out), address_of(heads)
-    at = start
-    for row in range(numbers.shape[1]):
-        place = 0
-        for column in range(numbers.shape[0]):
-            stop = ends[column]
-            for k in range(place, stop, 8):  # copies some bytes too many, which are overwritten
-                put_word(at + k - place, load_uint64(source + k))
-            at = put_shortest(at + stop - place, numbers[column, row])
-            place = stop
-        put_byte(at, _CLOSE)
-        put_byte(at + 1, _COMMA)
-        at += 2
     return at - start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -12,7 +12,6 @@ import numpy as np
 from bayou.core.class_prediction import ClassPrediction, class_names
 from bayou.core.learner import Learner
 from bayou.outputs.prediction_table import column_values
-from bayou.outputs.text import json_objects
 
 encode = msgspec.json.Encoder().encode
 Head = Sequence[tuple[bytes, bytes]]
@@ -87,7 +86,14 @@ class PredictionResponse:
         """Return the rows in [first, last) as JSON objects with commas between them."""
         if not self._columns:
             return encode(self.rows[first:last])[1:-1]
-        return json_objects({name: column[first:last] for name, column in self._columns.items()})
+        cells = (column[first:last].tolist() for column in self._columns.values())
+        return encode([*map(_row_type(tuple(self._columns)), *cells)])[1:-1]
+
+
+@lru_cache(16)
+def _row_type(names: tuple[str, ...]) -> type[msgspec.Struct]:
+    """Return the type of rows with these numbers, which are encoded three times as fast as dictionaries."""
+    return msgspec.defstruct("Row", names, gc=False)
 
 
 def _as_rows(columns: Mapping[str, np.ndarray]) -> list[RowResponse]:
