@@ -2,6 +2,7 @@
 
     python benchmarks/tables.py [--sets dirty_flights,adult] [--before SRC] [--options=--pairs=auto] [--no-peer]
                                 [--json out.json] [--markdown out.md] [--bins 20] [--data DIR]
+    python benchmarks/tables.py --rule ids [--sets "california,bike ~"] [--rows 20000] [--options=--set=head=256]
 
 Each set is written as two CSV files; `bayou train` learns the first and `bayou predict` says what it makes of the
 second: its log loss there. `--before SRC` does the same with other sources of bayou, the folder src of an older one;
@@ -17,6 +18,8 @@ on as leaked is taken out). flights: the columns that are known before departure
 October to December. bike: more rentals than the median hour, the last fifth; bike_date: the same with a date-time as
 the only column that tells the time. bank_marketing without duration: the last fifth. adult, nsl_kdd: their own split.
 housing: above the median. A ~ stands for rows that were shuffled first.
+
+--rule compares tables of numbers and classes with a rule of columns and without it instead (column_rules.py).
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import column_rules
 import numpy as np
 import pandas as pd
 from quality import markdown
@@ -256,9 +260,31 @@ WIDTHS = (18, 7, 7, 7, 7, 6, 18, 18)
 HEADER = ["set", "base", "before", "bayou", "LogisticRegression", "ratio", "weights", "progressive"]
 
 
+def compare_rule(options: argparse.Namespace) -> None:
+    """Print both losses of each set that the rule changes, before it and after."""
+    settings = dict(text.removeprefix("--set=").split("=") for text in options.options)
+    results, rows = {}, []
+    for name in options.sets.split(",") if options.sets else column_rules.NUMBERS | column_rules.CLASSES:
+        found = column_rules.compare(name, column_rules.RULES[options.rule], options.data, options.rows, settings)
+        if found is None:
+            print(f"{name}: nothing changes", flush=True)
+            continue
+        results[name] = found
+        rows.append(column_rules.row(name, found))
+        print("  ".join(f"{text:>10}" for text in rows[-1]), flush=True)
+        if options.json is not None:
+            options.json.write_text(json.dumps(results, indent=1))
+    rows.append(column_rules.mean_row(list(results.values())))
+    print("  ".join(f"{text:>10}" for text in rows[-1]))
+    if options.markdown is not None:
+        options.markdown.write_text(markdown([column_rules.HEADER, *rows]) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--sets")
+    parser.add_argument("--rule", choices=column_rules.RULES)
+    parser.add_argument("--rows", type=int, default=20_000, help="of a set, at most, with --rule")
     parser.add_argument("--before", type=Path, help="the folder src of an older bayou")
     parser.add_argument("--options", type=str.split, default=[], help="of `bayou train`, besides")
     parser.add_argument("--no-peer", action="store_true")
@@ -267,8 +293,11 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--data", type=Path, default=data_folder())
     options = parser.parse_args()
+    if options.rule:
+        compare_rule(options)
+        return
     results, rows = {}, []
-    for name in options.sets.split(","):
+    for name in options.sets.split(",") if options.sets else SETS:
         table = SETS[name](options.data)
         y = table.frame[LABEL].to_numpy()
         share = y[: table.split].mean()

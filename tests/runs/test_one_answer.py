@@ -23,16 +23,18 @@ N = 12_500  # more rows than fix the recipe
 
 
 def rows(task, n=N, seed=0):
-    """A table whose cells are the same however they are written."""
+    """A table whose cells are the same however they are written; `user` holds ids, which the label depends on."""
     rng = np.random.default_rng(seed)
     site, hour, price = rng.integers(0, 40, n), rng.integers(0, 24, n), rng.integers(0, 400, n) / 8 + 1 / 16
-    score = np.sin(site) + (hour - 12) / 8 + np.sqrt(price) / 4 - 1 + rng.logistic(size=n) * 0.7
+    user, day = rng.integers(0, 1500, n), pd.to_datetime("2013-01-01") + pd.to_timedelta(np.arange(n) // 40, "D")
+    score = np.sin(site) + (hour - 12) / 8 + np.sqrt(price) / 4 - 1 + 2 * np.sin(user**2) + rng.logistic(size=n) * 0.7
     label = {
         "binary": (score > 0).astype(int),
         "multiclass": np.array(["low", "middle", "high"])[np.digitize(score, [-1, 1])],
         "regression": np.round(score * 64) / 64,
     }[task]
-    return pd.DataFrame({"site": [f"s{k}" for k in site], "hour": hour, "price": price, "y": label})
+    known = {"site": [f"s{k}" for k in site], "hour": hour, "price": price, "user": user}
+    return pd.DataFrame(known | {"day": day.strftime("%Y-%m-%d"), "y": label})
 
 
 @contextlib.contextmanager
@@ -84,7 +86,10 @@ def assert_same(one, other, what):
 def test_a_model_depends_on_the_rows_alone(tmp_path, monkeypatch, task):
     table = rows(task)
     table.to_csv(tmp_path / "first.csv", index=False)
-    first = facts(bayou.train(tmp_path / "first.csv", label="y", bits=12, threads=0).learner, table[:500])
+    run = bayou.train(tmp_path / "first.csv", label="y", bits=12, threads=0)
+    roles = {column.name: column.role for column in run.learner.extras.recipe.columns}
+    assert roles | {"user": "whole", "price": "bins", "day": "date"} == roles
+    first = facts(run.learner, table[:500])
     for name, data, block_bytes in ways(table, tmp_path):
         with monkeypatch.context() as patched, data as given:
             if block_bytes is not None:

@@ -1,0 +1,320 @@
+"""What the rules of columns are worth: tables of numbers and classes, learned with a rule and without it.
+
+The first 75 % of the rows are learned by `bayou.train` (live: each row predicted before it is learned), the last 25 %
+are predicted by the model that has stopped learning (later). Log loss for classes, root mean squared error for numbers.
+
+A rule is an edited recipe (the fitted roles of the columns, less or more what the rule gives):
+
+    ids      before: whole numbers whose values have indicators by evidence are bins alone. After: today's recipe
+    still    after: a month or a day of the month that has one value in the first rows has a slope
+    beside   after: columns with an indicator for each value of many (whole) have a rank slope, too
+    raw      after: bins and whole columns also have (x - mean)/sd, cut at 5; a signed logarithm, standardized, if the
+             fourth moment exceeds 10. Not if its squared correlation with the rank slope is above .98, nor if one value
+             has half of the rows; for numbers, not at all if all slopes are more than 128
+    passes   after: three passes instead of one
+
+Options of the learner are for two classes alone. Sets are cut to `--rows` rows, evenly. ~: rows shuffled first.
+`frappe codes` has its users and apps renumbered at random, as ids come; in the file, apps are numbered nearly by
+popularity.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_svmlight_file
+
+import bayou
+from bayou import sources
+from bayou.evaluate.meters import meter_for
+from bayou.recipe.recipe import FIT_ROWS, Column, Recipe
+from bayou.sources.table.binning import centre_and_scale, knots_and_levels
+
+LABEL = "label"
+LEARNED = 0.75
+# Largest value of a raw slope, its largest squared correlation with the rank slope, and for numbers the most slopes.
+CUT, SAME, MOST_SLOPES = 5.0, 0.98, 128
+
+
+# --- sets -------------------------------------------------------------------------------------------------------------
+
+
+def _csv(name: str, label: str | int, ignore: tuple[str, ...] = (), above: bool = False) -> Callable:
+    def read(data: Path) -> pd.DataFrame:
+        frame = pd.read_csv(data / f"{name}.csv.gz")
+        frame = frame.rename(columns={frame.columns[label] if isinstance(label, int) else label: LABEL})
+        if above:
+            frame[LABEL] = (frame[LABEL] > frame[LABEL].median()).astype(int)
+        return frame.drop(columns=list(ignore))
+
+    return read
+
+
+def _named(read: Callable, positive: Callable[[pd.Series], Any]) -> Callable:
+    def changed(data: Path) -> pd.DataFrame:
+        frame = read(data)
+        frame[LABEL] = positive(frame[LABEL])
+        return frame
+
+    return changed
+
+
+def _svmlight(name: str, label: Callable[[np.ndarray], np.ndarray]) -> Callable:
+    def read(data: Path) -> pd.DataFrame:
+        X, y = load_svmlight_file(str(data / f"{name}.svm.gz"), zero_based=False)
+        frame = pd.DataFrame(X.toarray(), columns=[f"x{k}" for k in range(X.shape[1])])
+        frame[LABEL] = label(y)
+        return frame
+
+    return read
+
+
+def _flights(label: Callable[[pd.Series], pd.Series]) -> Callable:
+    def read(data: Path) -> pd.DataFrame:
+        frame = pd.read_csv(data / "nycflights13.csv.gz").dropna(subset=["arr_delay"])
+        frame = frame.sort_values(["month", "day", "sched_dep_time"], kind="stable").reset_index(drop=True)
+        frame[LABEL] = label(frame["arr_delay"])
+        return frame.drop(columns=["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"])
+
+    return read
+
+
+def _frappe(codes: bool) -> Callable:
+    """Column j is the j-th index of a row, less the smallest at that place."""
+
+    def read(data: Path) -> pd.DataFrame:
+        X, y = load_svmlight_file(str(data / "frappe.train58k.svm.gz"), zero_based=False)
+        indices = np.sort(X.indices.reshape(len(y), -1), axis=1)
+        indices -= indices.min(axis=0)
+        rng = np.random.default_rng(0)
+        for column in range(2) if codes else ():
+            indices[:, column] = rng.permutation(indices[:, column].max() + 1)[indices[:, column]]
+        frame = pd.DataFrame(indices, columns=[f"x{k}" for k in range(indices.shape[1])])
+        frame[LABEL] = (y > 0).astype(int)
+        return frame
+
+    return read
+
+
+def _criteo(data: Path) -> pd.DataFrame:
+    names = [LABEL, *(f"I{k}" for k in range(1, 14)), *(f"C{k}" for k in range(1, 27))]
+    return pd.read_csv(data / "criteo.raw8k.tsv.gz", sep="\t", names=names)
+
+
+LATE = _flights(lambda delay: (delay > 15).astype(int))
+MINUTES = _flights(lambda delay: delay)
+HOUSING = _csv("california_housing", "medianHouseValue")
+BIKE = _csv("bike_sharing_hourly", "cnt", ("casual", "registered"))
+BANK = _named(_csv("bank_marketing", "y", ("duration",)), lambda y: (y == "yes").astype(int))
+COVTYPE = _svmlight("covtype.sample20k", lambda y: (y == 2).astype(int))
+YEARS = _svmlight("yearmsd.sample6k.reg", lambda y: y)
+ABALONE = _csv("abalone", "Rings")
+
+NUMBERS: dict[str, Callable] = {
+    "kin40k ~": _csv("uci_kin40k", "y"),
+    "protein ~": _csv("uci_protein", "y"),
+    "pol ~": _csv("uci_pol", "y"),
+    "elevators ~": _csv("uci_elevators", "y"),
+    "california": HOUSING,
+    "california ~": HOUSING,
+    "bike": BIKE,
+    "bike ~": BIKE,
+    "abalone": ABALONE,
+    "abalone ~": ABALONE,
+    "yearmsd": YEARS,
+    "yearmsd ~": YEARS,
+    "minutes": MINUTES,
+    "minutes ~": MINUTES,
+    "diabetes ~": _csv("diabetes", "target"),
+}
+CLASSES: dict[str, Callable] = {
+    "adult": _named(_csv("adult", "income", ("split",)), lambda income: (income == ">50K").astype(int)),
+    "bank_marketing": BANK,
+    "bank_marketing ~": BANK,
+    "flights": LATE,
+    "flights ~": LATE,
+    "covtype": COVTYPE,
+    "covtype ~": COVTYPE,
+    "nsl_kdd": _named(_csv("nsl_kdd", "class", ("split",)), lambda name: (name != "normal").astype(int)),
+    "frappe": _frappe(codes=False),
+    "frappe codes": _frappe(codes=True),
+    "criteo": _criteo,
+    "openbandit": _csv("openbandit.sample60k", "click", ("propensity_score",)),
+    "talking": _csv("talkingdata.sample100k", "is_attributed", ("attributed_time",)),
+    "higgs": _svmlight("higgs.train7k", lambda y: (y > 0).astype(int)),
+    "letter": _csv("letterrecognition", "lettr"),
+    "satellite ~": _csv("satellite", -1),
+    "shuttle ~": _named(_csv("shuttle", -1), lambda y: y.map("class {}".format)),
+    "vowel ~": _named(_csv("vowel", -1), lambda y: y.map("class {}".format)),
+    "soybean ~": _csv("soybean", 0),
+}
+
+
+def load(name: str, data: Path, rows: int) -> pd.DataFrame:
+    frame = (NUMBERS | CLASSES)[name](data)
+    if name.endswith("~"):
+        frame = frame.sample(frac=1.0, random_state=0)
+    every = np.linspace(0, len(frame) - 1, min(len(frame), rows)).astype(int)
+    return frame.iloc[every].reset_index(drop=True)
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def without_ids(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
+    return frame, _changed(recipe, lambda c: replace(c, role="bins") if "values besides bins" in c.why else c)
+
+
+def still(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
+    """A slope that is 0 at the value of the first rows, and linear around it."""
+
+    def change(column: Column) -> Column:
+        values = frame[column.name][:FIT_ROWS].unique()
+        span = next((n for n, names in CALENDAR.items() if re.search(names, column.name, re.IGNORECASE)), 0)
+        if column.role != "values" or len(values) != 1 or not span or not 1 <= values[0] <= span:
+            return column
+        return replace(column, knots=(values[0] - span, values[0] + span), levels=(0.0, 1.0))
+
+    return frame, _changed(recipe, change)
+
+
+CALENDAR = {12: r"(?<![a-z])mo?nth?(?![a-z])", 31: r"(?<![a-z])(day|mday|dom)(?![a-z])"}
+
+
+def beside(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
+    def change(column: Column) -> Column:
+        if column.role != "whole" or column.knots:
+            return column
+        knots, levels = knots_and_levels(_numbers(frame, column)[:FIT_ROWS])
+        return replace(column, knots=knots, levels=levels)
+
+    return frame, _changed(recipe, change)
+
+
+def raw(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
+    """Columns of their own hold the raw slopes."""
+    slopes = sum(bool(column.knots) for column in recipe.columns or ())
+    fields, frame = [], frame.copy()
+    for column in recipe.columns or ():
+        if column.role in ("bins", "whole") and (values := _raw_slope(frame, column)) is not None:
+            frame[f"{column.name} raw"] = values
+            fields.append(Column(f"{column.name} raw", "numeric"))
+    if recipe.task == "regression" and slopes + len(fields) > MOST_SLOPES:
+        return frame, recipe
+    return frame, replace(recipe, columns=(*(recipe.columns or ()), *fields))
+
+
+def _raw_slope(frame: pd.DataFrame, column: Column) -> np.ndarray | None:
+    x, first = _numbers(frame, column, missing=True), _numbers(frame, column)[:FIT_ROWS]
+    if 2 * np.unique(first, return_counts=True)[1].max() >= len(first):
+        return None
+    values = (x - first.mean()) / first.std()
+    if np.mean(((first - first.mean()) / first.std()) ** 4) > 10:
+        centre, scale = centre_and_scale(first)
+        logs = np.sign(first - centre) * np.log1p(np.abs(first - centre) / scale)
+        values = (np.sign(x - centre) * np.log1p(np.abs(x - centre) / scale) - logs.mean()) / logs.std()
+    values = np.clip(values, -CUT, CUT)
+    if column.knots:
+        now = ~np.isnan(values[:FIT_ROWS])
+        rank = np.interp(x[:FIT_ROWS][now], column.knots, column.levels)
+        if np.corrcoef(rank, values[:FIT_ROWS][now])[0, 1] ** 2 > SAME:
+            return None
+    return np.nan_to_num(values)  # a missing number has no slope
+
+
+def _numbers(frame: pd.DataFrame, column: Column, missing: bool = False) -> np.ndarray:
+    x = pd.to_numeric(frame[column.name], errors="coerce").to_numpy(float)
+    return x if missing else x[~np.isnan(x)]
+
+
+def _changed(recipe: Recipe, change: Callable[[Column], Column]) -> Recipe:
+    return replace(recipe, columns=tuple(change(column) for column in recipe.columns or ()))
+
+
+def same(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
+    return frame, recipe
+
+
+class Rule(NamedTuple):
+    """What is done to the table and its recipe, and the number of passes, before a rule and after."""
+
+    before: Callable = same
+    after: Callable = same
+    passes: int = 1
+
+
+RULES = {
+    "ids": Rule(before=without_ids),
+    "still": Rule(after=still),
+    "beside": Rule(after=beside),
+    "raw": Rule(after=raw),
+    "passes": Rule(passes=3),
+}
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def losses(frame: pd.DataFrame, change: Callable, task: str, passes: int, settings: dict) -> tuple[float, float, float]:
+    """Return the loss while learning, that of later rows, and the seconds of the training."""
+    first = frame[: int(LEARNED * len(frame))]
+    source = sources.open(first, recipe={"label": LABEL, "task": task})
+    fitted = source.fit_recipe()
+    frame, recipe = change(frame, fitted)
+    like = bayou.train(first[:2], label=LABEL, task=task, settings=settings).learner
+    like.extras = replace(like.extras, recipe=recipe)
+    start = time.perf_counter()
+    run = bayou.train(frame[: len(first)], like=like, passes=passes)
+    seconds = time.perf_counter() - start
+    meter = meter_for(task)
+    for batch in sources.open(frame[len(first) :], extras=run.learner.extras):
+        later = run.learner.predict(batch, "later").without_sampling_correction()
+        meter.add_prediction(later, batch.labels, batch.weights)
+    live, frozen = (_loss(evaluation) for evaluation in (run.evaluation, meter.result()))
+    return live, frozen, seconds
+
+
+def _loss(evaluation: Any) -> float:
+    return evaluation.squared_loss**0.5 if hasattr(evaluation, "squared_loss") else evaluation.log_loss
+
+
+def compare(name: str, rule: Rule, data: Path, rows: int, settings: dict) -> dict[str, Any] | None:
+    """Return both losses before the rule and after it; None if it changes nothing."""
+    frame = load(name, data, rows)
+    n_classes = frame[LABEL].nunique()
+    task = "regression" if name in NUMBERS else "binary" if n_classes == 2 else "multiclass"
+    fitted = sources.open(frame[: int(LEARNED * len(frame))], recipe={"label": LABEL, "task": task}).fit_recipe()
+    recipes = [change(frame, fitted)[1] for change in (rule.before, rule.after)]
+    if recipes[0] == recipes[1] and rule.passes == 1:
+        return None
+    settings = settings if task == "binary" else {}
+    before = losses(frame, rule.before, task, 1, settings)
+    after = losses(frame, rule.after, task, rule.passes, settings)
+    return {"rows": len(frame), "task": task, "before": before, "after": after}
+
+
+HEADER = ["set", "live: before", "after", "change", "later: before", "after", "change"]
+
+
+def row(name: str, found: dict[str, Any]) -> list[str]:
+    cells = [name]
+    for k in range(2):
+        before, after = found["before"][k], found["after"][k]
+        cells += [f"{before:.4g}", f"{after:.4g}", f"{100 * (after / before - 1):+.1f} %"]
+    return cells
+
+
+def mean_row(results: list[dict[str, Any]]) -> list[str]:
+    """The mean change, of all sets that a rule changes."""
+    cells = ["mean"]
+    for k in range(2):
+        logs = [np.log(found["after"][k] / found["before"][k]) for found in results]
+        cells += ["", "", f"{100 * np.expm1(np.mean(logs)):+.1f} %" if logs else ""]
+    return cells
