@@ -20,6 +20,7 @@ popularity.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -35,9 +36,13 @@ import bayou
 from bayou import sources
 from bayou.evaluate.meters import meter_for
 from bayou.recipe.recipe import FIT_ROWS, Column, Recipe
+from bayou.sources.table import column_roles, value_evidence
 from bayou.sources.table.binning import centre_and_scale, knots_and_levels
+from bayou.sources.table.value_evidence import MAX_BIN_EVIDENCE
 
 LABEL = "label"
+# The reason given for columns whose values have indicators by evidence ends so.
+BY_EVIDENCE = "values besides bins"
 LEARNED = 0.75
 # Largest value of a raw slope, its largest squared correlation with the rank slope, and for numbers the most slopes.
 CUT, SAME, MOST_SLOPES = 5.0, 0.98, 128
@@ -169,7 +174,7 @@ def load(name: str, data: Path, rows: int) -> pd.DataFrame:
 
 
 def without_ids(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
-    return frame, _changed(recipe, lambda c: replace(c, role="bins") if "values besides bins" in c.why else c)
+    return frame, _changed(recipe, lambda c: replace(c, role="bins") if BY_EVIDENCE in c.why else c)
 
 
 def still(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
@@ -262,7 +267,9 @@ RULES = {
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-def losses(frame: pd.DataFrame, change: Callable, task: str, passes: int, settings: dict) -> tuple[float, float, float]:
+def losses(
+    frame: pd.DataFrame, change: Callable, task: str, passes: int, settings: list[str]
+) -> tuple[float, float, float]:
     """Return the loss while learning, that of later rows, and the seconds of the training."""
     first = frame[: int(LEARNED * len(frame))]
     source = sources.open(first, recipe={"label": LABEL, "task": task})
@@ -285,7 +292,7 @@ def _loss(evaluation: Any) -> float:
     return evaluation.squared_loss**0.5 if hasattr(evaluation, "squared_loss") else evaluation.log_loss
 
 
-def compare(name: str, rule: Rule, data: Path, rows: int, settings: dict) -> dict[str, Any] | None:
+def compare(name: str, rule: Rule, data: Path, rows: int, settings: list[str]) -> dict[str, Any] | None:
     """Return both losses before the rule and after it; None if it changes nothing."""
     frame = load(name, data, rows)
     n_classes = frame[LABEL].nunique()
@@ -294,10 +301,45 @@ def compare(name: str, rule: Rule, data: Path, rows: int, settings: dict) -> dic
     recipes = [change(frame, fitted)[1] for change in (rule.before, rule.after)]
     if recipes[0] == recipes[1] and rule.passes == 1:
         return None
-    settings = settings if task == "binary" else {}
+    settings = settings if task == "binary" else []
     before = losses(frame, rule.before, task, 1, settings)
     after = losses(frame, rule.after, task, rule.passes, settings)
     return {"rows": len(frame), "task": task, "before": before, "after": after}
+
+
+def cost(name: str, data: Path, rows: int) -> dict[str, float]:
+    """Return the CPU seconds of `bayou.train`, with and without ids by evidence, and those of the evidence alone."""
+    frame, spent = load(name, data, rows), [0.0]
+
+    def timed(*arguments: Any) -> Any:
+        start = time.thread_time()
+        evidence = value_evidence.value_evidence(*arguments)
+        spent[0] += time.thread_time() - start
+        return evidence
+
+    task = "regression" if name in NUMBERS else "auto"
+    never = value_evidence.ValueEvidence(0, 0.0, MAX_BIN_EVIDENCE)
+    seconds: dict[str, float] = {}
+    for kind, function in ("warm", timed), ("without", lambda *unused: never), ("with", timed):
+        best = math.inf
+        for _ in range(7 if kind != "warm" else 1):
+            column_roles.value_evidence, spent[0], start = function, 0.0, time.process_time()
+            run = bayou.train(frame, label=LABEL, task=task)
+            best = min(best, time.process_time() - start)
+            seconds[f"evidence {kind}"] = min(seconds.get(f"evidence {kind}", math.inf), spent[0])
+        seconds[kind] = best
+    columns = run.learner.extras.recipe.columns or ()
+    ids = sum(BY_EVIDENCE in column.why for column in columns)
+    return {"ids": ids, "evidence": seconds["evidence with"], **{k: seconds[k] for k in ("without", "with")}}
+
+
+COST_HEADER = ["set", "id columns", "train without, s", "with, s", "evidence, ms", "share of evidence", "more time"]
+
+
+def cost_row(name: str, found: dict[str, float]) -> list[str]:
+    without, whole, evidence = found["without"], found["with"], found["evidence"]
+    cells = [name, str(found["ids"]), f"{without:.2f}", f"{whole:.2f}", f"{1000 * evidence:.1f}"]
+    return [*cells, f"{100 * evidence / whole:.1f} %", f"{100 * (whole / without - 1):+.1f} %"]
 
 
 HEADER = ["set", "live: before", "after", "change", "later: before", "after", "change"]

@@ -19,7 +19,8 @@ October to December. bike: more rentals than the median hour, the last fifth; bi
 the only column that tells the time. bank_marketing without duration: the last fifth. adult, nsl_kdd: their own split.
 housing: above the median. A ~ stands for rows that were shuffled first.
 
---rule compares tables of numbers and classes with a rule of columns and without it instead (column_rules.py).
+--rule compares tables of numbers and classes with a rule of columns and without it instead (column_rules.py);
+--rule cost says what share of the training the evidence for ids takes.
 """
 
 from __future__ import annotations
@@ -262,9 +263,13 @@ HEADER = ["set", "base", "before", "bayou", "LogisticRegression", "ratio", "weig
 
 def compare_rule(options: argparse.Namespace) -> None:
     """Print both losses of each set that the rule changes, before it and after."""
-    settings = dict(text.removeprefix("--set=").split("=") for text in options.options)
+    settings = [text.removeprefix("--set=") for text in options.options]
     results, rows = {}, []
     for name in options.sets.split(",") if options.sets else column_rules.NUMBERS | column_rules.CLASSES:
+        if options.rule == "cost":
+            rows.append(column_rules.cost_row(name, column_rules.cost(name, options.data, options.rows)))
+            print("  ".join(f"{text:>10}" for text in rows[-1]), flush=True)
+            continue
         found = column_rules.compare(name, column_rules.RULES[options.rule], options.data, options.rows, settings)
         if found is None:
             print(f"{name}: nothing changes", flush=True)
@@ -274,16 +279,18 @@ def compare_rule(options: argparse.Namespace) -> None:
         print("  ".join(f"{text:>10}" for text in rows[-1]), flush=True)
         if options.json is not None:
             options.json.write_text(json.dumps(results, indent=1))
-    rows.append(column_rules.mean_row(list(results.values())))
-    print("  ".join(f"{text:>10}" for text in rows[-1]))
+    if options.rule != "cost":
+        rows.append(column_rules.mean_row(list(results.values())))
+        print("  ".join(f"{text:>10}" for text in rows[-1]))
     if options.markdown is not None:
-        options.markdown.write_text(markdown([column_rules.HEADER, *rows]) + "\n")
+        header = column_rules.COST_HEADER if options.rule == "cost" else column_rules.HEADER
+        options.markdown.write_text(markdown([header, *rows]) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets")
-    parser.add_argument("--rule", choices=column_rules.RULES)
+    parser.add_argument("--rule", choices=[*column_rules.RULES, "cost"])
     parser.add_argument("--rows", type=int, default=20_000, help="of a set, at most, with --rule")
     parser.add_argument("--before", type=Path, help="the folder src of an older bayou")
     parser.add_argument("--options", type=str.split, default=[], help="of `bayou train`, besides")
