@@ -174,9 +174,9 @@ def test_more_classes_than_have_a_place_are_scored_all_the_same():
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"probabilities": [0.5, 0.5]}, "a row for each example"),
-        ({"probabilities": [[0.5, 0.6]]}, "add up to 1"),
-        ({"probabilities": [[0.5, np.nan]]}, "row 0"),
+        ({"predictions": [0.5, 0.5]}, "a row for each example"),
+        ({"predictions": [[0.5, 0.6]]}, "add up to 1"),
+        ({"predictions": [[0.5, np.nan]]}, "row 0"),
         ({"labels": [np.nan]}, "the label is nan"),
         ({"weights": [-1.0]}, "its weight -1"),
         ({"classes": [3, 3]}, "differ"),
@@ -188,7 +188,7 @@ def test_more_classes_than_have_a_place_are_scored_all_the_same():
 def test_what_cannot_be_scored_changes_nothing(wrong, sentence):
     meter = ClassMeter()
     with pytest.raises(BadInput, match=sentence):
-        meter.add(**{"probabilities": [[0.5, 0.5]], "labels": [0.0], **wrong})
+        meter.add(**{"predictions": [[0.5, 0.5]], "labels": [0.0], **wrong})
     assert meter.examples == 0
     assert not meter.result().classes["label"].size
 

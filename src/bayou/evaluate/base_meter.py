@@ -76,7 +76,7 @@ class BaseMeter:
 
     loss_name: ClassVar[str]  # name of the mean loss in results
     n_totals: ClassVar[int]  # length of `_totals`
-    add: Any  # (predictions, labels, weights=None, **more): score examples, in the form of the subclass
+    _add: Any  # (predictions, labels, weights, losses, **more): score examples; the arrays are as long as each other
 
     def __init__(self, *, regret: bool = False, curve_points: int = CURVE_POINTS) -> None:
         """Create an empty meter.
@@ -114,6 +114,29 @@ class BaseMeter:
         """Time from the creation of this meter to the last `add`."""
         return self._latest - self._started
 
+    def add(
+        self, predictions: Any, labels: Any, weights: Any = None, *, comparator_losses: Any = None, nonzeros: int = 0,
+        **more: Any,
+    ) -> None:  # fmt: skip
+        """Score the predictions of some examples. Raise BadInput, and score none, if any is invalid.
+
+        Args:
+            predictions: P(y = 1) of each example, or its mean; for multiclass a row for each example, with a column for
+                each class.
+            labels: 1 and -1 or 0; for multiclass and regression any numbers.
+            weights: weights of the examples.
+            comparator_losses: losses to measure regret against.
+            nonzeros: total number of features of the examples.
+            more: further properties of the predictions, as the meter's class describes them.
+        """
+        nonzeros, given = check_int("nonzeros", nonzeros, 0), as_array(predictions, "predictions")
+        self._add(given, *self._labels_weights_losses(self._n_rows(given), labels, weights, comparator_losses), **more)
+        self.nonzeros += nonzeros
+        self._latest = time.perf_counter()
+
+    def _n_rows(self, predictions: np.ndarray) -> int:
+        return predictions.size
+
     def add_prediction(self, prediction: Any, labels: Any, weights: Any = None, **more: Any) -> None:
         """Score a learner's `Prediction` of some examples as `add` does, without those whose label is missing (NaN).
 
@@ -139,29 +162,16 @@ class BaseMeter:
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
         self.add(prediction.expected, labels, weights, **more)
 
-    def _columns(
-        self, predictions: Any, what: str, labels: Any, weights: Any, comparator_losses: Any
-    ) -> tuple[np.ndarray, ...]:
-        """Return predictions, labels, weights and comparator losses (weights if there are none) as checked arrays."""
-        predictions = as_array(predictions, what)
-        predictions = column(predictions, what, predictions.size)
-        return predictions, *self._labels_weights_losses(predictions.size, labels, weights, comparator_losses)
-
     def _labels_weights_losses(
         self, rows: int, labels: Any, weights: Any, comparator_losses: Any
     ) -> tuple[np.ndarray, ...]:
-        """Return labels, weights and the comparator's losses as `_columns` does."""
+        """Return labels, weights and comparator losses (weights if there are none) as checked arrays."""
         weights = ones(rows) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
             raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
         losses = comparator_losses if self.regret else weights
         others = {"labels": labels, "weights": weights, "comparator_losses": losses}
         return tuple(column(values, name, rows) for name, values in others.items())
-
-    def _count(self, nonzeros: int) -> None:
-        """Add the nonzeros of scored examples, and update the time."""
-        self.nonzeros += nonzeros
-        self._latest = time.perf_counter()
 
     def _shared(self) -> dict[str, Any]:
         """Return the fields of `BaseEvaluation`."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.evaluate.base_meter import (
     BRIER,
@@ -18,6 +16,7 @@ from bayou.evaluate.base_meter import (
     ClassifierMeter,
     add_curve_point,
     add_loss,
+    column,
     ratio,
 )
 from bayou.evaluate.histograms import auc_from_histograms, reliability_of
@@ -92,22 +91,10 @@ class Meter(ClassifierMeter):
         self._bins = aligned_zeros(N_BINS, 4, "float64")
         self._label_kinds = 0
 
-    def add(
-        self,
-        probabilities: Any,
-        labels: Any,
-        weights: Any = None,
-        *,
-        comparator_losses: Any = None,
-        nonzeros: int = 0,
-    ) -> None:
-        """Score P(y = 1) of some examples. Raise BadInput, and score none, if any is invalid."""
+    def _add(self, predictions: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray) -> None:
         # A probability rounded to 1 stands for anything within half a step of it, in its own precision.
-        least_doubt = 2.0**-25 if getattr(probabilities, "dtype", None) == np.float32 else 2.0**-54
-        probabilities, labels, weights, losses = self._columns(
-            probabilities, "probabilities", labels, weights, comparator_losses
-        )
-        nonzeros = check_int("nonzeros", nonzeros, 0)
+        least_doubt = 2.0**-25 if predictions.dtype == np.float32 else 2.0**-54
+        probabilities = column(predictions, "probabilities", len(labels))
         kinds = _score(
             probabilities, labels, weights, losses, self.regret, least_doubt, self._label_kinds, self._totals,
             self._counts, self._bins, self._points, self._curve,
@@ -115,7 +102,6 @@ class Meter(ClassifierMeter):
         if kinds & _NOT_SCORED:
             raise _refusal(kinds, probabilities, labels, weights, losses)
         self._label_kinds = kinds
-        self._count(nonzeros)
 
     def result(self) -> Evaluation:
         """Return the evaluation of everything added so far; more can be added later."""

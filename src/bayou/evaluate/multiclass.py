@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.arrays import as_array
-from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.evaluate.base_meter import (
     BRIER,
@@ -92,6 +90,8 @@ class ClassMeter(ClassifierMeter):
     """Meter of multiclass predictions.
 
     Memory does not grow with the stream; it grows with the number of classes up to a thousand, to 31 MB at most.
+    `add` also takes `classes`, the labels of the columns (by default 0, 1, 2 and so on), and `unseen`, the probability
+    reserved in each row for all other classes: `predictions` divide up the rest.
 
     >>> meter = ClassMeter()
     >>> meter.add([[0.9, 0.1]], labels=[4], classes=[4, 7])
@@ -108,39 +108,21 @@ class ClassMeter(ClassifierMeter):
         self._confusion = np.zeros((1, 1))  # row and column 0 pool the classes without a slot of their own
         self._detailed = 0  # number of classes with one
 
-    def add(
-        self,
-        probabilities: Any,
-        labels: Any,
-        weights: Any = None,
-        *,
-        classes: Any = None,
-        unseen: Any = None,
-        comparator_losses: Any = None,
-        nonzeros: int = 0,
-    ) -> None:
-        """Score the class probabilities of some examples. Raise BadInput, and score none, if any is invalid.
-
-        Args:
-            probabilities: a row for each example, a column for each class.
-            labels: any numbers.
-            weights: weights of the examples.
-            classes: labels of the columns; by default 0, 1, 2 and so on.
-            unseen: probability reserved in each row for all other classes; `probabilities` divide up the rest.
-            comparator_losses: losses to measure regret against.
-            nonzeros: total number of features of the examples.
-        """
-        given = as_array(probabilities, "probabilities")
-        if given.ndim != 2:
+    def _n_rows(self, predictions: np.ndarray) -> int:
+        if predictions.ndim != 2:
             raise BadInput(
-                f"probabilities have shape {given.shape}; give a row for each example, a column for each class."
+                f"probabilities have shape {predictions.shape}; give a row for each example, a column for each class."
             )
-        chances = np.ascontiguousarray(given, np.float64)
+        return len(predictions)
+
+    def _add(
+        self, predictions: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray,
+        classes: Any = None, unseen: Any = None,
+    ) -> None:  # fmt: skip
+        chances = np.ascontiguousarray(predictions, np.float64)
         rows, width = chances.shape
-        labels, weights, losses = self._labels_weights_losses(rows, labels, weights, comparator_losses)
         unseen = column(np.zeros(rows) if unseen is None else unseen, "unseen", rows)
         names = column(np.arange(width) if classes is None else classes, "classes", width)
-        nonzeros = check_int("nonzeros", nonzeros, 0)
         _refuse(chances, unseen, labels, weights, losses, names)
         columns, numbers = self._places(names, labels, weights)
         lacking = np.setdiff1d(np.arange(self._detailed), columns)
@@ -148,7 +130,6 @@ class ClassMeter(ClassifierMeter):
             chances, unseen, numbers, weights, losses, self.regret, columns, lacking, self._totals, self._counts,
             self._groups, self._bins[: self._detailed], self._confusion, self._points, self._curve,
         )  # fmt: skip
-        self._count(nonzeros)
 
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
         self.add(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
 from bayou.evaluate.base_meter import (
     LOSS,
@@ -62,6 +61,9 @@ _ABSOLUTE, _RUNNING, _MEAN, _SCATTER, _COVERED, _JUDGED = range(5, 11)
 class RegressionMeter(BaseMeter):
     """Meter of regression predictions, in constant memory.
 
+    `add` also takes `nearer`, the predicted probability of a label nearer to the mean than the actual one, as
+    `Prediction.central_probability` returns it; NaN if unknown.
+
     >>> meter = RegressionMeter()
     >>> meter.add([0.0, 2.0, 4.0], labels=[2.0, 4.0, 3.0], nearer=[0.95, 0.68, 0.38])
     >>> result = meter.result()
@@ -71,24 +73,11 @@ class RegressionMeter(BaseMeter):
 
     loss_name, n_totals = "squared_loss", 11
 
-    def add(
-        self,
-        means: Any,
-        labels: Any,
-        weights: Any = None,
-        *,
-        comparator_losses: Any = None,
-        nonzeros: int = 0,
-        nearer: Any = None,
+    def _add(
+        self, predictions: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray, nearer: Any = None
     ) -> None:
-        """Score the predicted means of some examples. Raise BadInput, and score none, if any is invalid.
-
-        `nearer`: predicted probability of a label nearer to the mean than the actual one, as
-        `Prediction.central_probability` returns it; NaN if unknown.
-        """
-        means, labels, weights, losses = self._columns(means, "means", labels, weights, comparator_losses)
+        means = column(predictions, "means", len(labels))
         told = np.full(means.size, np.nan) if nearer is None else column(nearer, "nearer", means.size)
-        nonzeros = check_int("nonzeros", nonzeros, 0)
         for name, values in (("mean", means), ("label", labels), ("weight", weights), ("comparator's loss", losses)):
             fine = np.isfinite(values) & ((values >= 0) | (name != "weight"))
             if not fine.all():
@@ -97,7 +86,6 @@ class RegressionMeter(BaseMeter):
         _score(
             means, labels, weights, losses, told, self.regret, self._totals, self._counts, self._points, self._curve
         )  # fmt: skip
-        self._count(nonzeros)
 
     def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
         self.add(prediction.expected, labels, weights, nearer=prediction.central_probability(labels), **more)
