@@ -182,7 +182,7 @@ def test_a_wrong_request_is_answered_after_those_before_it(server):
 
 
 def test_unfinished_bodies_are_bounded_over_all_connections(tmp_path):
-    with running(tmp_path, body=4 * MB, max_unfinished=8 * MB) as server, contextlib.ExitStack() as stack:
+    with running(tmp_path, max_body=4 * MB, max_unfinished=8 * MB) as server, contextlib.ExitStack() as stack:
         head, part = POST + b"Content-Length: 3145728\r\n\r\n", b"{" + b" " * (3 * MB - 3)
         connections = [stack.enter_context(connect(server)) for _ in range(4)]
         for connection in connections[:2]:
@@ -210,7 +210,7 @@ def test_unfinished_bodies_are_bounded_over_all_connections(tmp_path):
 def test_what_was_packed_counts_as_it_is_unpacked(tmp_path):
     import gzip
 
-    with running(tmp_path, body=4 * MB, max_unfinished=2 * MB) as server:
+    with running(tmp_path, max_body=4 * MB, max_unfinished=2 * MB) as server:
         packed = gzip.compress(b"{" + b" " * 3 * MB + b"}")
         told = server.post("/predict", packed, headers={"content-encoding": "gzip"})
         assert (told.status_code, told.headers["retry-after"]) == (503, "1")

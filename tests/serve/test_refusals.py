@@ -22,7 +22,7 @@ WRITE, READ = "w" * 20, "r" * 20
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with running(tmp_path_factory.mktemp("state"), body=100_000, rows=50, timeout=0.5) as started:
+    with running(tmp_path_factory.mktemp("state"), max_body=100_000, max_rows=50, timeout=0.5) as started:
         yield started
 
 
@@ -102,7 +102,7 @@ def test_a_bad_request_does_not_spoil_those_that_come_at_the_same_time(server):
 
 
 def test_more_than_the_queue_holds_is_told_to_come_again(tmp_path):
-    with running(tmp_path, queue=0) as server:
+    with running(tmp_path, max_waiting=0) as server:
         told = server.post("/learn", ROW)
         assert (told.status_code, told.headers["retry-after"]) == (429, "1")
         assert "try again in a moment" in told.json()["error"]

@@ -11,7 +11,7 @@ from tests.serve.spoiling import spoil, state_of
 
 
 def spoiled(folder, n, seed):
-    with running(folder, body=50_000, timeout=2.0) as server:
+    with running(folder, max_body=50_000, timeout=2.0) as server:
         counts = spoil(server.server.port, n, seed, lambda: state_of(server))
         assert server.post("/predict", {"a": 1}).status_code == 200
         assert not server.served.owner.waiting

@@ -157,7 +157,7 @@ def not_ready(served):
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory):
     """A server that has met whatever rules and dashboards speak of."""
-    with running(tmp_path_factory.mktemp("state"), {"default": learner(bits=8)}, queue=64) as server:
+    with running(tmp_path_factory.mktemp("state"), {"default": learner(bits=8)}, max_waiting=64) as server:
         for k in range(20):
             server.post("/learn", {"a": k, "label": k % 2})
             server.post("/predict", {"a": k, "id": f"row {k}"})

@@ -54,7 +54,8 @@ def of_recipe(name: str) -> Any:
     return typer.Option(*flags, min=description.low, max=description.high, help=text)
 
 
-def _option(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
+def parameter(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
+    """Return an option, for a `Group`."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
@@ -67,12 +68,12 @@ def _typed(name: str) -> Any:
 
 def recipe_without(*names: str) -> list[inspect.Parameter]:
     """Return the options of the recipe but these."""
-    return [_option(name, _typed(name)) for name in _OPTIONS if name not in names]
+    return [parameter(name, _typed(name)) for name in _OPTIONS if name not in names]
 
 
 Recipe = Annotated[Group, recipe_without()]
 OnError = Annotated[str, typer.Option(help="skip: count and show bad lines. raise: stop there.")]
-Reading = Annotated[Group, [_option("on_error", OnError, "skip"), _option("threads", Threads)]]
+Reading = Annotated[Group, [parameter("on_error", OnError, "skip"), parameter("threads", Threads)]]
 
 
 def _members(kind: Any) -> list[inspect.Parameter]:

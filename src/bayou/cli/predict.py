@@ -15,6 +15,9 @@ from bayou.cli.usage import BadUsage
 if TYPE_CHECKING:
     from bayou.runs.predict import Predictions
 
+_Reading = Annotated[
+    options.Group, [options.parameter("on_error", str, "raise"), options.parameter("threads", options.Threads)]
+]
 CSV, PARQUET = (".csv", ".csv.gz", ".csv.zst"), (".parquet", ".pq")
 
 
@@ -24,14 +27,13 @@ def predict(
     model: Path,
     out: str = "-",
     format: Annotated[str, typer.Option(help=f"Of the data: {', '.join(options.FORMATS)}.")] = "auto",
-    on_error: str = "raise",
+    reading: _Reading,
     tags: Annotated[bool | None, typer.Option("--tags/--no-tags")] = None,
     keep: list[str] | None = None,
     level: float = 0.95,
     quantiles: str | None = None,
     explain: Annotated[int, typer.Option(min=0, max=100)] = 0,
     horizon: str = "later",
-    threads: options.Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet")] = False,
 ) -> None:
     """Predict examples, and say how sure that is.
@@ -64,7 +66,7 @@ def predict(
         options.check_ending("--out", out, CSV + PARQUET)
     options.check_outputs({"--out": out}, data, model)
     options.check_choice("--format", format, options.FORMATS)
-    options.check_choice("--on-error", on_error, options.ON_ERROR)
+    options.check_choice("--on-error", reading["on_error"], options.ON_ERROR)
     options.check_choice("--horizon", horizon, options.HORIZONS)
     kept = options.columns(keep) or []
     with output.preparing():
@@ -81,9 +83,8 @@ def predict(
             horizon=horizon,
             tags=tags,
             format=format,
-            on_error=on_error,
-            threads=threads,
             on_note=output.say_note,
+            **reading,
         )
     source, kind = (
         predictions.source,

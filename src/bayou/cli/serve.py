@@ -17,6 +17,16 @@ HOST, PORT = "127.0.0.1", 8642
 LOG_FORMATS = "text", "json"
 
 
+# As in bayou.serve.service.ServeOptions.
+_LIMITS = [
+    options.parameter(name, Annotated[int, typer.Option(min=1)], default)
+    for name, default in {
+        "open_rows": 10_000_000, "snapshot_every": 100_000, "max_body": 32 << 20, "max_rows": 100_000,
+        "max_waiting": 4096, "max_unfinished": 256 << 20,
+    }.items()
+]  # fmt: skip
+
+
 def serve(
     *,
     data: Path,
@@ -32,12 +42,7 @@ def serve(
     read_only: Annotated[bool, typer.Option("--read-only")] = False,
     wait: str = "7d",
     default_label: str | None = None,
-    open_rows: Annotated[int, typer.Option(min=1)] = 10_000_000,
-    snapshot_every: Annotated[int, typer.Option(min=1)] = 100_000,
-    max_body: Annotated[int, typer.Option(min=1)] = 32 << 20,
-    max_rows: Annotated[int, typer.Option(min=1)] = 100_000,
-    max_waiting: Annotated[int, typer.Option(min=1)] = 4096,
-    max_unfinished: Annotated[int, typer.Option(min=1)] = 256 << 20,
+    limits: Annotated[options.Group, _LIMITS],
     log_format: str = "text",
 ) -> None:
     """Serve models that learn from what they are sent, over HTTP.
@@ -80,8 +85,9 @@ def serve(
         raise BadUsage("--read-only follows what is in --data; leave --model and --learner out.")
     if log_format not in LOG_FORMATS:
         raise BadUsage(f"--log-format is {log_format}; expected {' or '.join(LOG_FORMATS)}.")
-    if max_unfinished < max_body:
-        raise BadUsage(f"--max-unfinished is {max_unfinished:,}; a single request may have {max_body:,} (--max-body).")
+    unfinished, body = limits["max_unfinished"], limits["max_body"]
+    if unfinished < body:
+        raise BadUsage(f"--max-unfinished is {unfinished:,}; a single request may have {body:,} (--max-body).")
     seconds = _seconds(wait)
     with output.preparing(), extra("serve"):
         from bayou.serve import server as serving
@@ -96,15 +102,10 @@ def serve(
             state_path(str(data)),
             models,
             ServeOptions(
-                snapshot_every=snapshot_every,
                 wait=seconds,
                 default=None if default_label is None else _value(default_label),
-                open_rows=open_rows,
                 read_only=read_only,
-                body=max_body,
-                rows=max_rows,
-                queue=max_waiting,
-                max_unfinished=max_unfinished,
+                **limits,
             ),
             None if tokens is None else Tokens.of(tokens),
             host,

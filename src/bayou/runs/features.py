@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from bayou.core.learner import Learner
 from bayou.core.storage import load
-from bayou.outputs.feature_table import MAX_FEATURES, MAX_FEATURES_PER_CLASS, FeatureTable, feature_table
+from bayou.outputs.feature_table import MAX_FEATURES, FeatureTable, feature_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,17 +16,20 @@ _TEXTS = {"class", "feature", "pair", "column"}
 _INTEGERS = {"index", "values"}
 
 
+class FeatureOptions(TypedDict, total=False):
+    """Options of `features`."""
+
+    by: str
+    view: str
+    per_class: int | None
+    class_name: str | None
+    selected: bool
+    pairs: bool
+    index: bool
+
+
 def features(
-    model: str | os.PathLike[str] | Learner,
-    top: int | None = MAX_FEATURES,
-    *,
-    by: str = "mean",
-    view: str = "model",
-    per_class: int | None = MAX_FEATURES_PER_CLASS,
-    class_name: str | None = None,
-    selected: bool = False,
-    pairs: bool = False,
-    index: bool = False,
+    model: str | os.PathLike[str] | Learner, top: int | None = MAX_FEATURES, **options: Unpack[FeatureOptions]
 ) -> pa.Table:
     """Return a model's largest weights by name, as `bayou features` writes them.
 
@@ -39,7 +42,7 @@ def features(
             inclusion probabilities; "column" the columns that move the score most, each with its strongest features.
         view: "model" for the weights used to predict; for a bank, "associated" for the association with the labels so
             far, whether or not the bank trusts it to continue.
-        per_class: number of features to list for each class (multiclass only); None for all.
+        per_class: number of features to list for each class (multiclass only), 5 by default; None for all.
         class_name: the only class to list, with `top` features (multiclass only).
         selected: list exactly the features that the model selected (spike-slab, ftrl).
         pairs: list the feature pairs with the largest weights (banks with pairs only).
@@ -61,18 +64,7 @@ def features(
     ['(intercept)', 'site=a', 'site=b']
     """
     learner = model if isinstance(model, Learner) else load(model)
-    table = feature_table(
-        learner,
-        top=top,
-        by=by,
-        view=view,
-        per_class=per_class,
-        class_name=class_name,
-        selected=selected,
-        pairs=pairs,
-        index=index,
-    )
-    return _as_arrow(table)
+    return _as_arrow(feature_table(learner, top=top, **options))
 
 
 def _as_arrow(table: FeatureTable) -> pa.Table:

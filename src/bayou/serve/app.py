@@ -153,7 +153,7 @@ class App:
             or b'"id"' in body
             or JSON not in owner.model.reading.forms
             or owner.broken is not None
-            or len(owner.waiting) >= served.options.queue
+            or len(owner.waiting) >= served.options.max_waiting
         ):
             await self._handle(scope, _again(message, receive), send)
             return
@@ -208,7 +208,7 @@ class App:
         if served.state != "ready" or served.owner is None:
             raise RequestError(503, served.why)
         if route.method == "POST":
-            await request.read_body(served.options.body)
+            await request.read_body(served.options.max_body)
         if route.needed == WRITE and served.options.read_only:
             raise RequestError(
                 403, "this is a read-only replica; send what is to be learned to the server that it follows."
@@ -263,18 +263,18 @@ class App:
         given = request.parameter("id")
 
         def read() -> None:
-            text = decompressed(body, encoding, options.body)
+            text = decompressed(body, encoding, options.max_body)
             if encoding:
                 self.unfinished.add(request.scope, len(text))
-            work.lines, work.single = lines_of(text, body_format, in_lines, options.rows)
+            work.lines, work.single = lines_of(text, body_format, in_lines, options.max_rows)
             if not work.lines or work.lines == [b""]:
                 raise RequestError(422, "the body has no rows.")
             with_ids = None
             if len(text) > LONG_BODY_BYTES or body_format == ARROW:
                 work.read = reading.read(body_format, work.lines, work.kind == LEARN_REQUEST)
                 with_ids = work.read.with_ids
-                if work.read.n > options.rows:
-                    raise RequestError(413, f"the body has {work.read.n:,} rows; at most {options.rows:,} at once.")
+                if work.read.n > options.max_rows:
+                    raise RequestError(413, f"the body has {work.read.n:,} rows; at most {options.max_rows:,} at once.")
             with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
             if given is None and not with_ids:
                 return
@@ -298,8 +298,8 @@ class App:
 
     async def _label(self, request: HttpRequest, served: ModelService) -> Response:
         owner = _available_owner(served)
-        text = decompressed(request.body, request.header(b"content-encoding"), served.options.body)
-        labels, single = labels_of(text, served.options.rows)
+        text = decompressed(request.body, request.header(b"content-encoding"), served.options.max_body)
+        labels, single = labels_of(text, served.options.max_rows)
         if not labels:
             raise RequestError(422, "the body has no labels.")
         work = self._work(LABEL_REQUEST)
@@ -387,8 +387,8 @@ def _available_owner(served: ModelService) -> Owner:
     assert owner is not None
     if owner.broken is not None:
         raise RequestError(503, owner.broken)
-    if len(owner.waiting) >= served.options.queue:
-        raise RequestError(429, f"{served.options.queue:,} requests are waiting already; try again in a moment.")
+    if len(owner.waiting) >= served.options.max_waiting:
+        raise RequestError(429, f"{served.options.max_waiting:,} requests are waiting already; try again in a moment.")
     return owner
 
 

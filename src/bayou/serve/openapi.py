@@ -152,21 +152,24 @@ _LEVEL = _parameter(
 _ROW_ID = _parameter("id", "under which the row is remembered", _TEXT_ID)
 _REQUEST_ID = _parameter("request", "an id of the request: a second one with it is not learned", _TEXT_ID)
 _TOP = _parameter("top", "how many", _value("integer", default=50, minimum=0, maximum=MAX_FEATURES))
+
+
+def _rows_operation(summary: str, parameter: Json, example: str) -> Json:
+    """Return the description of a request with rows: their predictions are the response."""
+    return _operation(summary, _ANSWER, parameters=[_LEVEL, parameter], bodies=_BODIES, example=example)
+
+
 _OF_MODELS = {
-    "post /predict": _operation(
+    "post /predict": _rows_operation(
         "Predict rows. With an id (a field `id`, or ?id= for one) a row is remembered until its label comes.",
-        _ANSWER,
-        parameters=[_LEVEL, _ROW_ID],
-        bodies=_BODIES,
-        example='{"age": 37, "site": "a.com"}',
+        _ROW_ID,
+        '{"age": 37, "site": "a.com"}',
     ),
-    "post /learn": _operation(
+    "post /learn": _rows_operation(
         "Learn rows with labels: all of them or none. The answer, once the log is on disk, is what was predicted "
         "of each before it was learned. A row with the id of one that waits for its label takes its place.",
-        _ANSWER,
-        parameters=[_LEVEL, _REQUEST_ID],
-        bodies=_BODIES,
-        example='{"age": 37, "site": "a.com", "label": 1}',
+        _REQUEST_ID,
+        '{"age": 37, "site": "a.com", "label": 1}',
     ),
     "post /label": _operation(
         "Bring the label of a row that was predicted under an id: it is joined, duplicate, early (kept), unknown "

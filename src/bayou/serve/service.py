@@ -63,7 +63,7 @@ class ServeOptions:
         wait: seconds that a row waits for its label; default: the label of rows whose label does not arrive, or None.
         open_rows: the maximum number of rows that wait for labels.
         read_only: follow the snapshots of another server.
-        body, rows, queue: maximum bytes and rows of a request, and maximum number of waiting requests.
+        max_body, max_rows, max_waiting: maximum bytes and rows of a request, and maximum number of waiting requests.
         max_unfinished: maximum bytes of all requests in progress.
         timeout: seconds in which a request must have been received.
     """
@@ -73,9 +73,9 @@ class ServeOptions:
     default: Any = None
     open_rows: int = MAX_PENDING_ROWS
     read_only: bool = False
-    body: int = 32 << 20
-    rows: int = 100_000
-    queue: int = 4096
+    max_body: int = 32 << 20
+    max_rows: int = 100_000
+    max_waiting: int = 4096
     max_unfinished: int = 256 << 20
     timeout: float = 30.0
 
@@ -336,7 +336,7 @@ class ModelService:
         return {
             **self.telemetry.summary(self.name),
             "queue": 0 if self.owner is None else len(self.owner.waiting),
-            "queue_limit": self.options.queue,
+            "queue_limit": self.options.max_waiting,
             "disk_free": self.disk_free(),
             "log_bytes": self.log_bytes,
             "snapshot": {"version": version, "age": max(now - self.snapshot_at, 0.0) if version else None},

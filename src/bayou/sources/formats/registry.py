@@ -110,10 +110,13 @@ def _sample_parquet() -> Sequence[bytes]:
 
 
 _HERE = "bayou.sources.formats"
-_DELIMITED: dict[str, Any] = {
-    "readers": {"table": f"{_HERE}.delimited.reader:DelimitedReader"},
-    "record_batches": f"{_HERE}.delimited.reader:DelimitedBatches",
-}
+
+
+def _delimited(name: str, title: str, **more: Any) -> Format:
+    readers = {"table": f"{_HERE}.delimited.reader:DelimitedReader"}
+    batches = f"{_HERE}.delimited.reader:DelimitedBatches" if "suffixes" in more else None  # those with a header
+    return Format(name, title, readers=readers, record_batches=batches, reader_options={"format": name}, **more)
+
 
 # In the order of help texts, and in which formats are tried on data whose name has no known suffix.
 RECORDS = (
@@ -140,11 +143,9 @@ RECORDS = (
         ),
         body=Body(1, "VW text", ("text/x-vw",), ("vw",), samples={"vw": (b"1 |a b:2 c",)}),
     ),
-    Format(
+    _delimited(
         "csv",
         "CSV",
-        **_DELIMITED,
-        reader_options={"format": "csv"},
         suffixes=("csv",),
         sniff=sniffing.is_csv,
         # Cells that are empty, integers, fractions and words; text without quotes is split by a separate kernel.
@@ -153,19 +154,10 @@ RECORDS = (
             b'size,city,clicked\n2.5,"oslo",1\n,"rome",0\n40,"oslo",0\n7,"bern",1\n',
         ),
     ),
-    Format(
-        "tsv",
-        "TSV",
-        **_DELIMITED,
-        reader_options={"format": "tsv"},
-        suffixes=("tsv",),
-        sniff=sniffing.is_tsv,
-    ),
-    Format(
+    _delimited("tsv", "TSV", suffixes=("tsv",), sniff=sniffing.is_tsv),
+    _delimited(
         "criteo",
         "Criteo",
-        readers=_DELIMITED["readers"],
-        reader_options={"format": "criteo"},
         sniff=sniffing.is_criteo,
         sniff_first=True,  # without a header it cannot be read as a plain table
     ),
