@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # for type checkers; at run time, __getattr__ loads these nam
     from bayou.runs.contrast import contrast as contrast
     from bayou.runs.features import features as features
     from bayou.runs.look import look as look
+    from bayou.runs.posterior import posterior as posterior
     from bayou.runs.predict import predict as predict
     from bayou.runs.train import train as train
 
@@ -45,6 +46,7 @@ _HOME = {
     "contrast": "bayou.runs.contrast",
     "features": "bayou.runs.features",
     "look": "bayou.runs.look",
+    "posterior": "bayou.runs.posterior",
     "predict": "bayou.runs.predict",
     "train": "bayou.runs.train",
 }

@@ -244,6 +244,21 @@ def test_a_head_that_pays_is_kept_and_one_that_does_not_is_dropped(monkeypatch):
     assert np.isfinite(dropped.weights_at(np.arange(40)).variance).all()
 
 
+@pytest.mark.parametrize("pairs", [None, "auto", "factors"])
+def test_a_bank_without_its_dropped_head_shows_the_weights_of_its_lanes(monkeypatch, pairs):
+    monkeypatch.setattr(heads, "FIRST_LOOK", 64)
+    monkeypatch.setattr(heads, "WORTH", 1e9)
+    bank = Bank(n_features=8, head="auto", pairs=pairs, pair_bits=9)
+    bank.learn(Batch.from_rows([{0: 1.0, 1: 2.0}] * 64, labels=[1, 1, 0, 1] * 16))
+    assert not bank.lanes[-1].kept
+    view = bank.weight_view(bank.touched)
+    assert view.joint is None
+    score = bank.predict(Batch.from_rows([{0: 1.0, 1: 2.0}])).mean[0]
+    assert bank.intercept[0] + bank.mean[:2] @ [1.0, 2.0] == pytest.approx(score, abs=0.5)
+    assert 0 < bank.intercept[1] < 1
+    assert (bank.variance[:2] > 0).all()
+
+
 def test_a_bank_with_a_head_shows_the_joint_posterior_and_draws_from_it():
     X, y = columns(3000, np.full(12, 0.4), seed=13)
     bank, _ = learned(Bank(n_features=12, head=12), X, y)

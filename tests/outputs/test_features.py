@@ -223,3 +223,27 @@ def test_slopes_and_parts_of_dates():
 def test_the_top_rows_are_those_of_a_stable_sort(n):
     key = np.array([2.0, np.nan, 5.0, 2.0, 5.0, np.inf, 2.0, 0.0, -np.inf])
     assert top_rows(key, n).tolist() == [5, 2, 4, 0, 3, 6, 7, 1, 8][:n]
+
+
+def test_centred_weights_in_a_head_have_the_variance_of_their_contrast(data):
+    learner = bayou.train(data, settings={"head": 128}, **OPTIONS).learner
+    shown = feature_strengths(learner)
+    assert shown.sd is not None
+    assert shown.moments is not None
+    shares, diagonal = shown.moments.mean, learner.variance[shown.features]
+    checked, ratios = 0, []
+    for k, family in enumerate(shown.families):
+        rows = np.flatnonzero(shown.family == k)
+        for row in rows if family.complete else ():
+            factors = (rows == row) - shares[rows]
+            own = learner.contrast(shown.features[rows], factors)
+            assert shown.sd[row] == pytest.approx(float(own.sd), rel=1e-6), shown.name(row)
+            assert shown.mean[row] == pytest.approx(float(own.mean), abs=1e-5)
+            ratios.append(shown.sd[row] ** 2 / (factors**2 @ diagonal[rows]))
+            checked += 1
+    assert checked > 40
+    assert min(ratios) < 0.7  # as if weights were independent, the variance would be larger than it is
+    joint = bayou.posterior(learner)
+    factors = np.append(1.0, shares)
+    assert shown.intercept == pytest.approx(factors @ joint["mean"].to_numpy())
+    assert shown.intercept_sd**2 == pytest.approx(factors @ np.array(joint["covariance"].to_pylist()) @ factors)

@@ -46,6 +46,7 @@ def features(
     pairs: Annotated[bool, typer.Option("--pairs")] = False,
     index: Annotated[bool, typer.Option("--index")] = False,
     out: str | None = None,
+    posterior: str | None = None,
 ) -> None:
     """Show a model's largest weights, by name.
 
@@ -64,6 +65,8 @@ def features(
 
         bayou features clicks.bayou --pairs
 
+        bayou features m.bayou --posterior p.parquet
+
     Args:
         model: The model.
         top: How many to show; 50 if not given, of several classes 5 each.
@@ -72,12 +75,14 @@ def features(
         pairs: Of a bank with pairs: the pairs of features with the largest weights.
         index: Also the number that each feature was hashed to, as Vowpal Wabbit has it.
         out: A .csv or .json file to write; - is CSV on standard output. With --selected .json is a plain model.
+        posterior: A .parquet file to write: names, means and the covariance of the weights in the head of a bank.
     """
     options.check_choice("--by", by, ORDERS)
     options.check_choice("--view", view, VIEWS)
     if out is not None and out != "-" and not out.endswith((".csv", ".json")):
         raise BadUsage(f"--out is {out}; its name must end in .csv or .json.")
-    options.check_outputs({"--out": out}, model)
+    options.check_ending("--posterior", posterior, [".parquet", ".pq"])
+    options.check_outputs({"--out": out, "--posterior": posterior}, model)
     if index and by == "column":
         raise BadUsage("--index is about features, and --by column shows columns; use one of them.")
 
@@ -87,6 +92,11 @@ def features(
 
     learner = load(model)
     extras = Extras.of(learner)  # refuses a recipe that does not fit the weights
+    if posterior is not None:
+        from bayou.runs.posterior import write_posterior
+
+        with usage():
+            n_weights = write_posterior(posterior, learner)
     if selected and out is not None and out.endswith(".json"):
         sentences = [_write_plain_model(learner, out)]
     else:
@@ -108,6 +118,8 @@ def features(
         else:
             _write(out, table)
         sentences = [*_notes(learner, extras, table, by), *([] if out in (None, "-") else [f"they are in {out}"])]
+    if posterior is not None:
+        sentences.append(f"the joint posterior of {n_weights:,} weights is in {posterior}")
     for sentence in sentences:
         output.print_note(sentence)
 

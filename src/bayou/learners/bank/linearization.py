@@ -137,12 +137,13 @@ def _cut(logits: Any) -> Any:
 
 def intercept_of(lanes: LaneState, combination: Combination, pairs: PairLanes | None = None) -> tuple[float, float]:
     """Return mean and variance of the intercept."""
-    coefficients, mixing, stretched, offset = linearised(lanes, combination)
+    *arrays, offset = linearised(lanes, combination)
     intercepts, variances = lanes.intercept[0], _intercept_variances(lanes)
     if pairs is not None:
-        there = pairs.parts(np.empty(0, np.int64))[: len(mixing) - lanes.width]
+        there = pairs.parts(np.empty(0, np.int64))[: len(arrays[0]) - lanes.width]
         more, unsure = zip(*(part.intercept for part in there), strict=True)
         intercepts, variances = np.append(intercepts, more), np.append(variances, unsure)
+    coefficients, mixing, stretched = (array[: len(intercepts)] for array in arrays)  # without a head that was dropped
     means = stretched * intercepts
     variances = variances + _stacked_variance(combination)
     return float(coefficients @ intercepts) + offset, float(mixing @ (variances + (means - mixing @ means) ** 2))
@@ -236,6 +237,7 @@ def weights_of(
     if pairs is not None:
         there = pairs.parts(features)[: len(mixing) - lanes.width]
         parts = [*_lane_parts(lanes, features, dict.fromkeys(range(lanes.width), 1.0)).values(), *there]
+        coefficients, mixing, stretched = coefficients[: len(parts)], mixing[: len(parts)], stretched[: len(parts)]
         means = np.array([part.weights.mean for part in parts])
         own = np.array([part.weights.variance for part in parts])
         middle = (mixing * stretched) @ means
