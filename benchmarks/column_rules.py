@@ -6,7 +6,7 @@ are predicted by the model that has stopped learning (later). Log loss for class
 A rule is an edited recipe (the fitted roles of the columns, less or more what the rule gives):
 
     ids      before: whole numbers whose values have indicators by evidence are bins alone. After: today's recipe
-    still    after: a month or a day of the month that has one value in the first rows has a slope
+    still    before: a month or a day of the month that has one value in the first rows has no slope
     beside   after: columns with an indicator for each value of many (whole) have a rank slope, too
     raw      after: bins and whole columns also have (x - mean)/sd, cut at 5; a signed logarithm, standardized, if the
              fourth moment exceeds 10. Not if its squared correlation with the rank slope is above .98, nor if one value
@@ -21,7 +21,6 @@ popularity.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -177,20 +176,12 @@ def without_ids(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Reci
     return frame, _changed(recipe, lambda c: replace(c, role="bins") if BY_EVIDENCE in c.why else c)
 
 
-def still(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
-    """A slope that is 0 at the value of the first rows, and linear around it."""
-
+def without_calendar(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
     def change(column: Column) -> Column:
-        values = frame[column.name][:FIT_ROWS].unique()
-        span = next((n for n, names in CALENDAR.items() if re.search(names, column.name, re.IGNORECASE)), 0)
-        if column.role != "values" or len(values) != 1 or not span or not 1 <= values[0] <= span:
-            return column
-        return replace(column, knots=(values[0] - span, values[0] + span), levels=(0.0, 1.0))
+        stands_still = column.role == "values" and frame[column.name][:FIT_ROWS].nunique() == 1
+        return replace(column, knots=(), levels=()) if stands_still else column
 
     return frame, _changed(recipe, change)
-
-
-CALENDAR = {12: r"(?<![a-z])mo?nth?(?![a-z])", 31: r"(?<![a-z])(day|mday|dom)(?![a-z])"}
 
 
 def beside(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
@@ -257,7 +248,7 @@ class Rule(NamedTuple):
 
 RULES = {
     "ids": Rule(before=without_ids),
-    "still": Rule(after=still),
+    "still": Rule(before=without_calendar),
     "beside": Rule(after=beside),
     "raw": Rule(after=raw),
     "passes": Rule(passes=3),

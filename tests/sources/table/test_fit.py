@@ -79,6 +79,22 @@ def test_few_numbers_are_values_and_many_are_bins() -> None:
     assert (fewer.role, len(fewer.edges)) == ("whole", 4)
 
 
+def test_a_month_that_stands_still_has_a_slope_around_it() -> None:
+    """Of months to come an indicator says nothing until they were learned."""
+    still = {"month": 3, "mday": 31, "day_of_month": 5, "MNTH": 12, "months": 3, "weekday": 3, "share": 0.5, "Day": 32}
+    columns = columns_of(**{name: [value] * 400 for name, value in still.items()})
+    assert {column.role for name, column in columns.items() if name != "y"} == {"values"}
+    slopes = {name: column.knots for name, column in columns.items() if column.knots}
+    assert slopes == {"month": (-9, 15), "mday": (0, 62), "day_of_month": (-26, 36), "MNTH": (0, 24)}
+    assert not columns_of({"category": ["month"]}, month=[3] * 400)["month"].knots
+    assert len(columns_of(month=[3] * 50 + [4] * 40 + [5] * 60)["month"].knots) == 3
+    table = b"y,month\n" + b"0,3\n1,3\n" * 5
+    fitted = parse(table, Recipe(kind="table"))[1]
+    later = parse(b"y,month\n0,3\n0,9\n0,1\n0,\n", fitted)[0]
+    slope = np.sqrt(3) * np.array([6, -2]) / 12
+    np.testing.assert_allclose([v for v in later.values if v not in (0, 1)], slope, rtol=1e-6)
+
+
 def test_ids_are_left_out_unless_they_are_asked_for() -> None:
     names = [f"u{k}" for k in range(400)]
     values = {

@@ -1,7 +1,8 @@
 """Rules that infer the role of each column, with thresholds measured on some twenty tables.
 
     numbers, at most `bins` values    values: an indicator for each; also a slope, if there are more than two values
-                                      and none of them has half of the rows
+                                      and none of them has half of the rows, or if it is a month or a day of the month
+                                      that has one value so far
     numbers, more values              bins; also, for integers that mostly repeat, an indicator for each value
                                       (whole), for others a slope unless one value has half of the rows; and an
                                       indicator for each integer beside both (whole) where the label differs by value
@@ -46,6 +47,12 @@ TELLING, OFTEN, TOLD = (2, 200), 10, 0.9
 # Integers are Unix seconds (or milliseconds) if the column's name says so and all lie between 1990 and 2100.
 _UNIX = re.compile(r"unix|epoch|timestamp", re.IGNORECASE)
 _BETWEEN = 6.3e8, 4.1e9
+# Largest value of a day of the month and of a month, by what the column's name says. Where such a column has one value
+# so far, a slope around it tells later months apart from the first: indicators are new then, and say nothing.
+_CALENDAR = {
+    31: re.compile(r"(?<![a-z])(day|mday|day_?of_?(the_?)?month)(?![a-z])", re.IGNORECASE),
+    12: re.compile(r"(?<![a-z])mo?nth(?![a-z])", re.IGNORECASE),
+}
 # Columns with more values than this, in all rows to come, get no indicator for each.
 MAX_VALUES = 1 << 16
 # If the label does not follow a number, values get indicators where this many rows show it, and where a row's value
@@ -164,6 +171,10 @@ def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool
         and 2 * summary.counts.max() < summary.counts.sum()
     ):
         fitted["knots"], fitted["levels"] = knots_and_levels(summary.numbers)
+    if role == "values" and slope and summary.distinct == 1 and summary.whole:
+        value = float(summary.numbers[0])
+        for most in [most for most, called in _CALENDAR.items() if called.search(name) and 1 <= value <= most][:1]:
+            fitted["knots"], fitted["levels"] = (value - most, value + most), (0.0, 1.0)
     if role == "numeric":
         if summary.odd is not None and not len(summary.numerals):
             raise BadInput(
