@@ -91,7 +91,7 @@ def test_two_halves_are_the_whole(data, tmp_path) -> None:
     run(tmp_path / "1.svm", "--bits", "8", "--model", tmp_path / "half.bayou")
     run(tmp_path / "2.svm", "--resume", tmp_path / "half.bayou", "--model", tmp_path / "both.bayou")
     run(data, "--bits", "8", "--model", tmp_path / "whole.bayou")
-    looked_ahead = Bank._by_rows_at_hand  # to the end of a file, and no farther
+    looked_ahead = Bank(8)._by_rows_at_hand  # to the end of a file, and no farther
     assert same(tmp_path / "whole.bayou", tmp_path / "both.bayou", looked_ahead)
     assert same(tmp_path / "whole.bayou", tmp_path / "glob.bayou")
     assert not same(tmp_path / "whole.bayou", tmp_path / "half.bayou")

@@ -184,12 +184,12 @@ def test_a_merged_model_has_no_unfinished_run(kind):
 
 
 def test_learners_override_the_hooks_that_the_base_class_documents_and_no_others():
-    """Five required and eight optional hooks; `_merge_many` takes the place of `_add`."""
+    """Five required and eight optional hooks."""
     text = core_learner.__doc__
     required, optional, others = re.split("^(?:Optional|Public methods)", text.split("\nRequired:")[1], flags=re.M)
     hooks = [re.findall(r"^    (_\w+)\(", part, re.M) for part in (required, optional)]
     assert [len(names) for names in hooks] == [5, 8]
-    documented = {*hooks[0], *hooks[1], "_merge_many", *re.findall(r"`(_\w+)`", others)}
+    documented = {*hooks[0], *hooks[1], *re.findall(r"`(_\w+)`", others)}
     assert all(hasattr(Learner, name) for name in documented)
     overridden = set()
     for record in registry.own_records():

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
 from bayou import AdaGradClassifier, BadInput, BankClassifier, Batch, MarginalClassifier, SpikeSlabClassifier
+from bayou.core.state import contents_of
 from bayou.estimators import base
 from bayou.learners import Bank, Classes
 from tests.laws.cases import bits
@@ -423,10 +424,10 @@ def test_a_refused_partial_fit_leaves_everything_as_it_was(spoiled):
     X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 3.0], [1.0, 1.0]]), [0, 1, 0, 1]
     classifier = SpikeSlabClassifier().fit(X, y)
     learner = classifier.learner_
-    header, before = learner.saved()[0], {k: a.tobytes() for k, a in learner._arrays().items()}
+    header, before = contents_of(learner)[0], {k: a.tobytes() for k, a in learner._arrays().items()}
     with pytest.raises(BadInput):
         classifier.partial_fit(**{"X": X, "y": y} | spoiled)
-    assert learner.saved()[0] == header
+    assert contents_of(learner)[0] == header
     assert {k: a.tobytes() for k, a in learner._arrays().items()} == before
 
 

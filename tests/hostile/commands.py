@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import bayou
+from bayou.core.state import contents_of
 
 ROOT = Path(__file__).parents[2]
 ROWS = 3000
@@ -112,7 +113,7 @@ class Bench:
 def weights(path: Path) -> tuple[Any, ...]:
     """All that a model has learned, to be compared exactly; how often it was resumed is no part of it."""
     learner = bayou.load(path)
-    _, arrays = learner.saved()
+    _, arrays = contents_of(learner)
     return learner.examples, {name: array.tobytes() for name, array in arrays.items()}
 
 

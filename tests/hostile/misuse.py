@@ -31,6 +31,7 @@ import numpy as np
 import bayou
 from bayou import Batch, estimators, evaluate, learners, river, simulate, sources
 from bayou.core import registry
+from bayou.core.state import contents_of
 from bayou.recipe.recipe import Column
 from tests.hostile import apart
 from tests.hostile.counts import Counts, rounds
@@ -356,7 +357,7 @@ def _state(owner: Any) -> Any:
     if owner is None:
         return None
     if hasattr(owner, "saved"):
-        header, arrays = owner.saved()
+        header, arrays = contents_of(owner)
         return repr(header), {name: array.tobytes() for name, array in arrays.items()}
     if isinstance(owner, Batch):
         return [pickle.dumps(array) for array in vars(owner).values()]

@@ -20,6 +20,7 @@ from bayou import Batch
 from bayou.core import model_file, registry
 from bayou.core.extras import Counters, Extras, ResumePoint, RoundProgress
 from bayou.core.file_fingerprints import FileFingerprint
+from bayou.core.state import contents_of
 from bayou.recipe.feature_names import NewNames
 from bayou.recipe.recipe import Column, Recipe
 from tests.hostile.counts import Counts, rounds
@@ -73,7 +74,7 @@ def learners() -> dict[str, Any]:
 
 def bits(learner: Any) -> tuple[Any, ...]:
     """All that a learner would write, and what it predicts."""
-    header, arrays = learner.saved()
+    header, arrays = contents_of(learner)
     predicted = learner.predict(stream(2, learner.n_features))
     return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}, predicted.expected.tobytes()
 
@@ -206,7 +207,7 @@ def _wrong(path: Path, expected: tuple[Any, ...] | None) -> str:
         if expected is not None:
             return "" if bits(learner) == expected else "it was read, and is not the model that was written"
         predicted = learner.predict(stream(2, learner.n_features)).expected
-        learner.saved()
+        contents_of(learner)
         return "" if np.isfinite(predicted).all() else "it predicts numbers that are not finite"
     except bayou.BadInput:
         return ""  # a learner of fewer features than there were

@@ -9,6 +9,7 @@ import pytest
 
 import bayou
 from bayou import Batch
+from bayou.core.state import resized
 from bayou.kernels import huge_pages
 from bayou.kernels.huge_pages import (
     HUGE_PAGE_DENSITY,
@@ -33,7 +34,7 @@ def test_a_feature_of_the_bank_is_one_cache_line_whatever_became_of_the_bank(tmp
     bank = Bank(1000)
     bank.learn(Batch.from_rows([{3: 1.0}, {999: 2.0}], [1, 0]))
     bank.save(tmp_path / "m.bayou")
-    others = [bayou.load(tmp_path / "m.bayou"), copy.copy(bank), bank.resized(1001)]
+    others = [bayou.load(tmp_path / "m.bayou"), copy.copy(bank), resized(bank, 1001)]
     for each in [bank, *others]:
         assert (each._lanes.state.strides[0], each._lanes.state.ctypes.data % 64) == (64, 0)
         assert each.touched.tolist() == [3, 999]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bayou import Batch
 from bayou.core import registry
+from bayou.core.state import contents_of
 
 WIDTH = 24
 
@@ -261,7 +262,7 @@ def bits(learner: Any, *, by_row: bool = False) -> Any:
 
     `by_row` leaves out what depends on how many rows were at hand at a time, which a learner must declare.
     """
-    header, arrays = learner.saved()
+    header, arrays = contents_of(learner)
     left_out = learner._by_rows_at_hand if by_row else ()
     return header, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items() if name not in left_out}
 

@@ -8,6 +8,8 @@ from scipy.sparse import csr_matrix
 
 import bayou
 from bayou import Batch
+from bayou.core.state import contents_of, restore
+from bayou.kernels.row_layout import batch_arrays
 from bayou.learners import Bank, Classes
 from bayou.learners.bank import head as heads
 from bayou.learners.bank.head import Head, new_state
@@ -38,7 +40,7 @@ def run(head, X, y, weights=None, groups=None, cuts=()):
     numbers = NO_GROUPS if groups is None else groups[batch.indices].astype(np.uint8)
     weights = np.ones(len(X)) if weights is None else weights
     for start, stop in zip([0, *cuts], [*cuts, len(X)], strict=True):
-        for task in head.tasks(batch, numbers, y, weights, start, stop, outputs):
+        for task in head.tasks(batch_arrays(batch, y, weights), numbers, start, stop, outputs):
             task()
     return outputs
 
@@ -281,9 +283,9 @@ def test_a_bank_with_a_head_shows_the_joint_posterior_and_draws_from_it():
 def test_a_file_from_before_there_was_a_head_has_none():
     X, y = columns(50, np.full(5, 0.4), seed=14)
     bank, _ = learned(Bank(n_features=5), X, y)
-    header, arrays = bank.saved()
+    header, arrays = contents_of(bank)
     assert "head" not in header["parameters"]
-    again = Bank.restore(header, {name: bayou.core.model_file.packed(array) for name, array in arrays.items()})
+    again = restore(Bank, header, {name: bayou.core.model_file.packed(array) for name, array in arrays.items()})
     assert again.parameters["head"] == 0
     assert (again.predict(batch_of(X, y)).probability == bank.predict(batch_of(X, y)).probability).all()
 

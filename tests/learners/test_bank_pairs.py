@@ -7,6 +7,7 @@ import pytest
 
 from bayou import BadInput, Batch, rounds
 from bayou.kernels.random import GOLDEN, mix
+from bayou.kernels.row_layout import batch_arrays
 from bayou.learners import Bank
 from bayou.learners.bank import crosses, factors, pairs
 from tests.reference.pairs import CrossesReference, FactorsReference
@@ -31,8 +32,8 @@ def some_rows(seed: int, n: int, sizes=(-1.0, 1.0), lengths=(0, 1, 3, 8, 9, 20),
 
 def run(kernel, into, batch, column, width=3, dtype="float64"):
     said = np.full((len(batch), 2, width), np.nan, dtype)
-    arrays = batch.indptr, batch.indices, batch.values, batch.groups, batch.max_row_length
-    kernel(*arrays, batch.labels.astype(dtype), batch.weights.astype(dtype), into, 0, len(batch), 0, column, said)
+    rows = batch_arrays(batch, batch.labels.astype(dtype), batch.weights.astype(dtype))
+    kernel(rows, batch.groups, into, 0, len(batch), 0, column, said)
     return said
 
 

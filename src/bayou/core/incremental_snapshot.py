@@ -18,11 +18,10 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from bayou.core import model_file
+from bayou.core import model_file, state
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
@@ -55,7 +54,7 @@ class IncrementalSnapshot:
         self.uses_taken = self._uses is None
         self._lock = threading.Lock()
         with to_learner._lock:
-            self._header, arrays = to_learner.saved(replace(to_learner.extras, uses=None))
+            self._header, arrays = state.contents_of(to_learner, replace(to_learner.extras, uses=None))
             in_rows = isinstance(type(to_learner)._per_feature_arrays, tuple) and not to_learner.record.dense
             large = (
                 [name for name in type(to_learner)._per_feature_arrays if arrays[name].nbytes > MIN_INCREMENTAL_BYTES]
@@ -138,8 +137,7 @@ class IncrementalSnapshot:
         packed = {
             k: a if isinstance(a, model_file.PackedArray) else model_file.packed(a) for k, a in self._arrays().items()
         }
-        made: Any = find(self._name).load().restore(self._header, packed)
-        return made
+        return state.restore(find(self._name).load(), self._header, packed)
 
 
 def _concatenate_all(parts: list[np.ndarray]) -> np.ndarray:

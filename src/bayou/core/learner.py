@@ -5,58 +5,65 @@ subclass of `Learner` with the record's `name`. Batches that reach it are canoni
 
 Required:
 
-    _arrays()                    the arrays of its state by name, not copies; zero bytes mean "as in the prior"
-    _run(batch, signs, weights)  predict every row and, if its weight is not 0, learn from it; returns `Scores`.
-                                 For regression, `signs` are the labels themselves, in float64
-    _mean_at(features)           means of the weights of some features
-    _variance_at(features)       their variances; only if the record claims a posterior
-    _intercept()                 mean and variance of the intercept
+    _arrays()                        the arrays of its state by name, not copies; zero bytes mean "as in the prior"
+    _run(batch, signs, weights)      predict every row and, if its weight is not 0, learn from it; returns `Scores`.
+                                     For regression, `signs` are the labels themselves, in float64
+    _mean_at(features)               means of the weights of some features
+    _variance_at(features)           their variances; only if the record claims a posterior
+    _intercept()                     mean and variance of the intercept
 
 Optional:
 
-    _merge_one(other, base)      merge: add what `other` has learned since `base`, or since the prior. Override
-                                 `_merge_many` instead if the sum depends on the number of learners
-    _draw(batch, seed, ...)      fill in scores under drawn weights, if means and variances do not determine them
+    _merge_many(others, base)        merge: add what `others` have learned since `base`, or since the prior
+    _draw(batch, seed, ...)          fill in scores under drawn weights, if means and variances do not determine them
     _predict_later(batch)            predict rows that arrive after learning has stopped, if that differs
     _run_example(row, sign, weight)  `_run` for one row, returning only the probability, if that can be faster
-    _run_deferred(..., behind)      `_run` that may defer a part of the work to the thread `behind`
-    _make_room(shapes)           before a file is read: resize arrays that grow with the data to the shapes in the file
-    _check_state()               after a file was read: raise BadModel if kernels could read out of bounds
-    _nbytes_for(n_features)      memory of a learner with that many weights, if it is not proportional to them
+    _run_deferred(..., behind)       `_run` that may defer a part of the work to the thread `behind`
+    _make_room(shapes)               before a file is read: resize arrays that grow with the data to the file's shapes
+    _check_state()                   after a file was read: raise BadModel if kernels could read out of bounds
+    _nbytes_for(n_features)          memory of a learner with that many weights, if it is not proportional to them
 
 Public methods that do nothing here may be overridden: `end_pass`, `new_stream`, `progress`, `parts`, `later_loss`,
 `supports_later`, `will_change_other_features`. Fields: `_per_feature_arrays` (arrays with a row for each feature),
-`_takes` (the type of values), `_by_rows_at_hand` (arrays that depend on batch boundaries), `wants_groups`.
+`_by_rows_at_hand` (arrays that depend on batch boundaries), and those that the constructor sets for learners to change.
 
-Learners with a joint posterior override `_covariance_at`. Learners composed of others also override `_targets`,
-`_predict_next`, `_concatenate_scores`, `_reading`, `_associated`, `_parameters_to_header` and
-`_parameters_from_header`. No other private name is for subclasses, and none is for other packages.
+Learners with a joint posterior override `covariance`. Learners composed of others also override `_targets` and
+`_reading`. No other private name is for subclasses, and none is for other packages.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bayou.core import forking, links, registry
+from bayou.core import checks, forking, links, model_file, registry, state
 from bayou.core.batch import MAX_FEATURES, Batch, Example
 from bayou.core.checks import check_bool, check_choice, check_dtype, check_int
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
-from bayou.core.inspection import InspectionMixin
-from bayou.core.prediction import HORIZONS, ONLY_NEXT, ScoreRule, corrected, no_posterior
+from bayou.core.prediction import (
+    HORIZONS,
+    ONLY_NEXT,
+    ScoreRule,
+    Weights,
+    WeightView,
+    WeightViewPart,
+    corrected,
+    no_posterior,
+)
 from bayou.core.prediction import Prediction as Prediction
 from bayou.core.prediction import Scores as Scores
+from bayou.core.sampling import PURPOSES, allocate_draws, draw_gaussian, to_probability
 from bayou.core.threads import DrainingLock, SerialExecutor
-from bayou.core.validation import check_batch, numbers_of, signs_of
-from bayou.kernels.compiling import kernel
-from bayou.kernels.random import draw_scores
+from bayou.core.validation import check_batch, feature_numbers, numbers_of, signs_of
+from bayou.kernels.huge_pages import HugePageAdvisor
 
 # Rows of a large batch that are learned at a time, so that per-row scratch stays in the cache.
 LEARN_CHUNK_ROWS = 8192
@@ -64,11 +71,11 @@ LEARN_CHUNK_ROWS = 8192
 MAX_PENDING_CHUNKS = 4
 # Rows that are predicted at a time: scratch stays in the cache, and new memory is expensive.
 PREDICT_CHUNK_ROWS = 4 * LEARN_CHUNK_ROWS
-# Purposes of draws.
-PURPOSES = {purpose: purpose for purpose in ("choose", "interval")}
+# Views of the weights: those that predict, or the association with the labels so far.
+VIEWS = {"model": False, "associated": True}
 
 
-class Learner(InspectionMixin):
+class Learner:
     """Base class of all learners; the module's docstring lists the hooks of a new one.
 
     A learner has one lock: one thread learns, and others predict from a `snapshot`.
@@ -86,17 +93,16 @@ class Learner(InspectionMixin):
     """
 
     name: ClassVar[str]
-    # Whether readers should compute the column of each non-zero (`Batch.groups`).
-    wants_groups = False
+    # The arrays with a row for each feature.
+    _per_feature_arrays: tuple[str, ...] = ("state",)
     # Arrays that depend on batch boundaries; all others depend only on the rows and their order.
-    _by_rows_at_hand: ClassVar[tuple[str, ...]] = ()
-    # Type of the values that kernels take, if it is not the state's.
-    _takes: str | None = None
+    _by_rows_at_hand: tuple[str, ...] = ()
     supported_links: tuple[str, ...] = ("logistic", "probit")
 
     def __init__(self, *, n_features: int, dtype: Any, intercept: bool, **parameters: Any) -> None:
         self._n_features = check_int("n_features", n_features, 1, MAX_FEATURES)
-        self._dtype = check_dtype(registry.find(self.name).dtype if dtype is None else dtype)
+        self.record = registry.find(self.name)
+        self._dtype = check_dtype(self.record.dtype if dtype is None else dtype)
         self._has_intercept = check_bool("intercept", intercept)
         self._parameters = {
             "n_features": self._n_features,
@@ -109,14 +115,34 @@ class Learner(InspectionMixin):
         self._negative: int | None = None  # the negative label of this stream: -1 or 0
         self._widest = 1.0  # at least 1, and at least the largest variance a weight can have
         self._frozen = False
-        self._is_regression = registry.find(self.name).task == "regression"
+        self._is_regression = self.record.task == "regression"
         self._lock = DrainingLock()
+        self._pages: HugePageAdvisor | None = None  # memory pages of the tables with a row for each feature
         forking.watch(self)
         self.extras = Extras()  # data stored with the model besides its weights
+        # For learners to change:
+        self.has_posterior = self.record.posterior  # whether there are variances and intervals
+        self.wants_groups = False  # whether readers should compute the column of each non-zero (`Batch.groups`)
+        # Parameters as files have them, if they differ from `parameters`; None for those that files leave out.
+        self._stored_parameters: dict[str, Any] = {}
+        self._takes: str = self._dtype  # type of the values that kernels take
+        self._no_target: Any = np.float64(1) if self._is_regression else np.dtype(self._dtype).type(1)  # to predict
 
     # --- hooks of algorithms ------------------------------------------------------------------------------------
 
+    def _arrays(self) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:  # regression: targets as signs
+        raise NotImplementedError
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _intercept(self) -> tuple[float, float]:
         raise NotImplementedError
 
     def _run_deferred(
@@ -128,15 +154,24 @@ class Learner(InspectionMixin):
     def _run_example(self, row: Example, sign: float, weight: float) -> float:
         """Do as `_run` for one row and return the probability. Override if there is a faster way."""
         one = np.ones(1, self._dtype)
-        return float(self._run(self._cast_batch(row.batch()), sign * one, weight * one).expected[0])
+        return float(self._run(cast_batch(self, row.batch()), sign * one, weight * one).expected[0])
 
-    def _merge_one(self, other: Self, base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         raise NotImplementedError
 
-    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
-        """Do as `_merge_one` for several learners. Override if the sum depends on how many there are."""
-        for other in others:
-            self._merge_one(other, base)
+    def _make_room(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Resize arrays that grow with the data to these shapes, before their content is restored."""
+
+    def _check_state(self) -> None:
+        """Raise BadModel if restored arrays could make kernels access memory out of bounds."""
+
+    def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
+        """Return the targets (signs, or the labels for regression) and the stream's negative label, if any."""
+        if batch.labels is None:
+            raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
+        if self.record.task == "binary":
+            return signs_of(batch.labels, weights, self._dtype, self._negative)
+        return numbers_of(batch.labels, self._dtype), None
 
     # --- learning and predicting --------------------------------------------------------------------------------
 
@@ -155,52 +190,27 @@ class Learner(InspectionMixin):
             behind: if given, a thread to which part of the work may be deferred. The prediction may then only be used
                 by later work in that thread. Other calls on the learner wait for the deferred work.
         """
-        self._check_writable()
+        check_writable(self)
         if not isinstance(behind, SerialExecutor | None):
             raise BadInput(
                 "behind is the thread in which a run scores (`bayou.core.threads.SerialExecutor`); leave it out."
             )
         if isinstance(batch, Batch) and len(batch) > LEARN_CHUNK_ROWS:
             with self._lock, SerialExecutor("following", max_pending=MAX_PENDING_CHUNKS) as following:
-                told = self._observe(batch, following)
+                told = _learn_chunks(self, batch, following)
                 following.drain_and_raise()
         else:
             with self._lock.pipelined(behind):
-                told = self._observe(batch, behind)
-        return self.wrap_scores(told[0] if len(told) == 1 else self._concatenate_scores(told))
-
-    def _observe(self, batch: Batch, behind: SerialExecutor | None) -> list[Scores]:
-        """Learn LEARN_CHUNK_ROWS rows at a time, return the scores of each chunk; `behind` does the deferred work."""
-        self._check(batch, learn=True)
-        weights = self._row_weights(batch)
-        targets, negative = self._targets(batch, weights)
-        told = []
-        for start in range(0, max(len(batch), 1), LEARN_CHUNK_ROWS):
-            rows = slice(start, start + LEARN_CHUNK_ROWS)
-            part = self._cast_batch(batch if len(batch) <= LEARN_CHUNK_ROWS else batch[rows])
-            self.touch(part.indices)
-            told.append(self._run_deferred(part, targets[rows], weights[rows], behind))
-            self._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights[rows]))
-        self._negative = negative
-        return told
-
-    @staticmethod
-    def _concatenate_scores(parts: Any) -> Any:
-        """Concatenate the scores of consecutive chunks."""
-        return Scores(*map(_concatenate_scores, zip(*parts, strict=True)))
-
-    def _check_writable(self) -> None:
-        if self._frozen:
-            raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
+                told = _learn_chunks(self, batch, behind)
+        return self.wrap_scores(_concatenate_scores(told))
 
     def check(self, batch: Batch, learn: bool = True) -> None:
         """Raise BadInput if `learn` would raise it for this batch; or, without `learn`, if `predict` would."""
         if not learn:
-            self._check(batch)
+            check_rows(self, batch)
             return
         with self._lock:
-            self._check(batch, learn=True)
-            self._targets(batch, self._row_weights(batch))
+            checked_chunks(self, batch)
 
     def learn_example(self, row: Example, label: float, weight: float = 1.0) -> float:
         """Learn from one row and return its prediction, faster than `learn`. With weight 0, only predict.
@@ -208,7 +218,7 @@ class Learner(InspectionMixin):
         For a classifier, any label but 0 is positive.
         """
         if weight:
-            self._check_writable()
+            check_writable(self)
         with self._lock:
             # A row of few small values needs no further check; all others take the checked path.
             small = (
@@ -245,37 +255,24 @@ class Learner(InspectionMixin):
         if later and not self.supports_later:
             warnings.warn(ONLY_NEXT, stacklevel=2)
         with self._lock:
-            self._check(batch)
-            run = self._predict_later if later else self._predict_next
+            check_rows(self, batch)
             parts = (
                 [batch]
                 if len(batch) <= PREDICT_CHUNK_ROWS
                 else [batch[at : at + PREDICT_CHUNK_ROWS] for at in range(0, len(batch), PREDICT_CHUNK_ROWS)]
             )
-            told = [run(self._cast_batch(part)) for part in parts]
-            scores = told[0] if len(told) == 1 else self._concatenate_scores(told)
-            return self.wrap_scores(scores).with_sampling_correction(self.negative_rate)
-
-    def _predict_next(self, batch: Batch) -> Scores:
-        # Predicting is learning with weight 0, in the same machine code, so that `learn` and `predict` return the
-        # same bits.
-        nothing = np.zeros(len(batch), self._dtype)
-        unused = np.ones(len(batch), np.float64 if self.record.task == "regression" else self._dtype)
-        return self._run(batch, unused, nothing)
+            typed = (cast_batch(self, part) for part in parts)
+            told = [self._predict_later(part) if later else run_next(self, part) for part in typed]
+            return self.wrap_scores(_concatenate_scores(told)).with_sampling_correction(self.negative_rate)
 
     def _predict_later(self, batch: Batch) -> Scores:
-        """Predict rows that arrive after learning has stopped. Override if that differs from `_predict_next`."""
-        return self._predict_next(batch)
+        """Predict rows that arrive after learning has stopped. Override if that differs from `run_next`."""
+        return run_next(self, batch)
 
     @property
     def supports_later(self) -> bool:
         """True if the "later" horizon is supported; if not, `predict` falls back to "next" with a warning."""
         return True
-
-    @property
-    def tells_later_apart(self) -> bool:
-        """True if predictions of later rows differ from those of the next one."""
-        return self.supports_later and type(self)._predict_later is not Learner._predict_later
 
     def later_loss(self) -> Any:
         """Return the expected loss on later rows, or None if the learner does not estimate it; see `Bank`."""
@@ -319,41 +316,17 @@ class Learner(InspectionMixin):
         check_choice("purpose", purpose, PURPOSES)
         key = np.uint64(check_int("seed", seed, 0, 2**64 - 1))
         with self._lock:
-            self._check(batch)
+            check_rows(self, batch)
             scores = allocate_draws(n_draws, len(batch))
-            self._draw(self._cast_batch(batch), key, purpose, scores)
+            self._draw(cast_batch(self, batch), key, purpose, scores)
         if self.record.task == "binary":
-            _to_probability(self._link, scores)
+            to_probability(self._link, scores)
         return corrected(scores, self.negative_rate)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         """Fill scores[draw, row] with scores under drawn weights."""
         weights = self._mean_at(batch.indices), self._variance_at(batch.indices)
-        self._draw_gaussian(batch, *weights, self.intercept, seed, np.arange(len(scores)), scores)
-
-    @staticmethod
-    def _draw_gaussian(
-        batch: Batch,
-        mean: np.ndarray,
-        variance: np.ndarray,
-        intercept: tuple[float, float],
-        seed: np.uint64,
-        draws: np.ndarray,
-        scores: np.ndarray,
-    ) -> None:
-        """Fill `scores` under Gaussian weights; `mean` and `variance` are those of each non-zero's feature."""
-        draw_scores(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            mean.astype(np.float64, copy=False),
-            np.sqrt(variance, dtype=np.float64),
-            intercept[0],
-            float(np.sqrt(intercept[1])),
-            seed,
-            draws,
-            scores,
-        )
+        draw_gaussian(batch, *weights, self.intercept, seed, np.arange(len(scores)), scores)
 
     def parts(self) -> list[dict[str, Any]]:
         """Return a JSON-serializable description of each component of a composed learner; [] for other learners."""
@@ -377,7 +350,184 @@ class Learner(InspectionMixin):
     def new_stream(self) -> None:
         """Signal that the following rows are new, even after `end_pass`. For multi-pass learners."""
 
+    # --- weights, properties and size ---------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        return self._n_features
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments, including defaults."""
+        return copy.deepcopy(self._parameters)
+
+    @property
+    def examples(self) -> int:
+        """Number of examples learned from, without those of weight 0."""
+        return self._examples
+
+    @property
+    def negative_label(self) -> int | None:
+        """The value of negative labels in this learner's stream, -1 or 0; None before the first."""
+        return self._negative
+
+    @property
+    def negative_rate(self) -> float:
+        """The fraction of the full stream's negatives that the data contain, from the recipe; 1 without one."""
+        return 1.0 if self.extras.recipe is None or self._is_regression else self.extras.recipe.negative_rate
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the learner takes once all weights are touched."""
+        return self._nbytes_for(self._n_features)
+
+    @classmethod
+    def memory_for(cls, n_features: int, **parameters: Any) -> int:
+        """Return the bytes that `cls(n_features, **parameters)` takes once all weights are touched, without making it.
+
+        >>> from bayou.learners import Marginal
+        >>> Marginal.memory_for(2**30) // 2**30  # GiB: a mean and a precision in float32 for each weight
+        8
+        """
+        # A learner with one weight shows what each weight takes.
+        alike: dict[str, Any] = {k: v[:1] if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
+        return cls(n_features=1, **alike).nbytes_for(check_int("n_features", n_features, 1, MAX_FEATURES))
+
+    def nbytes_for(self, n_features: int) -> int:
+        """Return the bytes that a learner like this one would take with `n_features` weights."""
+        return self._nbytes_for(check_int("n_features", n_features, 0))
+
+    def _nbytes_for(self, n_features: int) -> int:
+        arrays = self._arrays()
+        per_feature = sum(arrays.pop(name)[:1].nbytes for name in self._per_feature_arrays)
+        return sum(array.nbytes for array in arrays.values()) + n_features * per_feature
+
+    @property
+    def touched(self) -> np.ndarray:
+        """The features whose state differs from the prior, in ascending order."""
+        with self._lock:
+            arrays = self._arrays()
+            return model_file.nonzero_rows(*(arrays[name] for name in self._per_feature_arrays))
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The means of all weights, a copy."""
+        with self._lock:
+            return np.array(self._mean_at(slice(None)))
+
+    @property
+    def variance(self) -> np.ndarray:
+        """The variances of all weights, a copy."""
+        if not self.has_posterior:
+            raise no_posterior(self.name)
+        with self._lock:
+            return np.array(self._variance_at(slice(None)))
+
+    def weights_at(self, features: Any) -> Weights:
+        """Return the weights of some features: means, and variances and intervals if there is a posterior.
+
+        >>> from bayou.learners import Marginal
+        >>> low, high = Marginal(n_features=10).weights_at([3, 7]).interval(0.9)
+        >>> low.round(3), high.round(3)
+        (array([-1.645, -1.645]), array([1.645, 1.645]))
+        """
+        features = feature_numbers(features, self._n_features)
+        with self._lock:
+            mean = np.array(self._mean_at(features), np.float64)
+            variance = np.array(self._variance_at(features), np.float64) if self.has_posterior else None
+        return Weights(mean, variance)
+
+    def covariance(self, features: Any) -> np.ndarray:
+        """Return the joint covariance of some features' weights.
+
+        It is diagonal for learners whose posterior is. A bank with a head has a joint posterior of the features used
+        most; with any other feature they share only the uncertainty about the common scale of all weights.
+
+        >>> from bayou.learners import Marginal
+        >>> Marginal(n_features=10, prior_variance=4.0).covariance([3, 7]).tolist()
+        [[4.0, 0.0], [0.0, 4.0]]
+        """
+        if not self.has_posterior:
+            raise no_posterior(self.name)
+        features = feature_numbers(features, self._n_features)
+        with self._lock:
+            variance = np.array(self._variance_at(features), np.float64)
+        return np.where(features[:, None] == features, variance, 0.0)
+
+    def contrast(self, features: Any, weights: Any) -> Weights:
+        """Return mean and variance of a linear combination of weights: with 1 and -1, of a difference.
+
+        >>> from bayou.learners import Marginal
+        >>> difference = Marginal(n_features=10).contrast([3, 7], [1, -1])
+        >>> float(difference.mean), float(difference.variance)
+        (0.0, 2.0)
+        """
+        features, factors = feature_numbers(features, self._n_features), np.asarray(weights, np.float64)
+        if factors.shape != features.shape or not np.isfinite(factors).all():
+            raise BadInput(f"a contrast of {features.size} features needs as many finite weights, one for each.")
+        with self._lock:
+            mean = self.weights_at(features).mean @ factors
+            variance = factors @ self.covariance(features) @ factors if self.has_posterior else None
+        return Weights(mean, variance)
+
+    def weight_view(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> WeightView:
+        """Return weights and the intercept for display, with the components that their variances come from.
+
+        Args:
+            features: indices of the features.
+            view: "model" for the weights that predict, or, for the bank, "associated" for the association with the
+                labels so far, as its most careful lane learned it, whether or not it is expected to last.
+            squares: if `features` are all that were seen, the mean squares of their values over all rows, from which
+                the bank derives the uncertainty of its lanes.
+        """
+        associated = check_choice("view", view, VIEWS)
+        features = feature_numbers(features, self._n_features)
+        with self._lock:
+            return self._reading(features, squares, associated)
+
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None, associated: bool) -> WeightView:
+        if associated:
+            raise BadInput(f"{self.name} models have one view of their weights; only the bank has another.")
+        weights, intercept = self.weights_at(features), self.intercept
+        return WeightView(
+            weights.mean, intercept[0], [WeightViewPart(1.0, weights, intercept)] if self.record.posterior else []
+        )
+
+    @property
+    def intercept(self) -> tuple[float, float]:
+        """Mean and variance of the intercept: (0, 0) without an intercept; the variance is NaN without a posterior."""
+        with self._lock:
+            return self._intercept() if self._has_intercept else (0.0, 0.0)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{key}={'array' if isinstance(value, np.ndarray) else repr(value)}"
+            for key, value in self._parameters.items()
+        )
+        return f"{type(self).__name__}({shown})"
+
     # --- copies, files, merging ---------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the file that `save` would write."""
+        with self._lock:
+            return model_file.to_bytes(*state.contents_of(self))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file. `bayou.load` returns a learner that continues bit for bit."""
+        path = checks.check_path("path", path)
+        with self._lock:
+            header, arrays = state.contents_of(self)
+            model_file.write(path, header, arrays)
+
+    def __copy__(self) -> Self:
+        return state.copied(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return state.copied(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return state.pickled(self)
 
     def snapshot(self) -> Self:
         """Return an immutable copy to predict from, even while this learner goes on in another thread."""
@@ -414,7 +564,7 @@ class Learner(InspectionMixin):
         base = None if base is None else copy.copy(base)
         before = 0 if base is None else base._examples
         for one in others if base is None else (*others, base):
-            self._check_alike(one)
+            check_alike(self, one)
         for one in others:
             extras = extras.merge(one.extras, None if base is None else base.extras)
         with ExitStack() as held:
@@ -422,70 +572,89 @@ class Learner(InspectionMixin):
                 held.enter_context(one._lock)
             if before > min(one._examples for one in (merged, *others)):
                 raise BadModel("base has seen more examples than a model grown from it; give a common ancestor.")
-            at_once = type(self)._merge_many is not Learner._merge_many
-            for some in [others] if at_once else [[one] for one in others]:
-                for one in some:
-                    merged._examples += one._examples - before
-                    merged._negative = one._negative if merged._negative is None else merged._negative
-                merged._merge_many(some, base)
+            for one in others:
+                merged._examples += one._examples - before
+                merged._negative = one._negative if merged._negative is None else merged._negative
+            merged._merge_many(others, base)
         merged.extras = extras
         return merged
 
-    def take_over(self, other: Self) -> None:
-        """Take over the state of `other`, which was made from this learner and must not be used afterwards."""
-        with self._lock:
-            self.__dict__.update({**other.__dict__, "extras": self.extras, "_lock": self._lock})
 
-    def _check_alike(self, other: Learner) -> None:
-        if self.name != other.name:
-            raise BadModel(f"a {self.name} model and a {other.name} model cannot be merged; give two of one learner.")
-        for key, value in self._parameters.items():
-            if not np.array_equal(value, other._parameters[key]):
-                shown = ("an array" if isinstance(v, np.ndarray) else v for v in (value, other._parameters[key]))
-                raise BadModel("the models differ in {}: {} and {}. Merge models of one kind.".format(key, *shown))
-        if None not in (self._negative, other._negative) and self._negative != other._negative:
-            raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
-
-    # --- validation ---------------------------------------------------------------------------------------------
-
-    def _check(self, batch: Batch, learn: bool = False) -> None:
-        check_batch(batch, self._n_features, self._dtype, self._widest, learn)
-
-    def _cast_batch(self, batch: Batch) -> Batch:
-        """Cast the values to the type of the kernels, which Numba would otherwise compile again for another type."""
-        return batch.astype(self._takes or self._dtype)
-
-    def _row_weights(self, batch: Batch) -> np.ndarray:
-        """Return the weight of every row in the state's type, in which tiny weights may round to 0."""
-        return np.ones(len(batch), self._dtype) if batch.weights is None else batch.weights.astype(self._dtype)
-
-    def _targets(self, batch: Batch, weights: np.ndarray) -> tuple[np.ndarray, int | None]:
-        """Return the targets (signs, or the labels for regression) and the stream's negative label, if any."""
-        if batch.labels is None:
-            raise BadInput("the batch has no labels to learn from; give them: Batch.from_csr(X, y).")
-        if self.record.task == "binary":
-            return signs_of(batch.labels, weights, self._dtype, self._negative)
-        return numbers_of(batch.labels, self._dtype), None
+def adopt_state(learner: Learner, other: Learner) -> None:
+    """Give a learner the state of `other`, which was made from it and must not be used afterwards."""
+    with learner._lock:
+        learner.__dict__.update({**other.__dict__, "extras": learner.extras, "_lock": learner._lock})
 
 
-def allocate_draws(n_draws: int, rows: int) -> np.ndarray:
-    """Return an empty array of shape (n_draws, rows); raise BadInput if it does not fit into memory."""
-    n_draws = check_int("n_draws", n_draws, 1, 2**31)
-    try:
-        return np.empty((n_draws, rows))
-    except MemoryError:
-        size = n_draws * rows / 2**27
-        raise BadInput(
-            f"{n_draws} draws for {rows} rows take {size:.0f} GiB, more than there is; ask for fewer."
-        ) from None
+def distinguishes_horizons(learner: Learner) -> bool:
+    """Return whether predictions of later rows differ from those of the next one."""
+    return learner.supports_later and type(learner)._predict_later is not Learner._predict_later
 
 
-def _concatenate_scores(parts: Any) -> Any:
-    return None if parts[0] is None else np.concatenate(parts)
+def check_writable(learner: Learner) -> None:
+    """Raise BadInput if a learner is a snapshot."""
+    if learner._frozen:
+        raise BadInput("this is a snapshot: it predicts, but does not learn. Learn with the learner itself.")
 
 
-@kernel
-def _to_probability(link, scores):
-    for draw in range(scores.shape[0]):
-        for row in range(scores.shape[1]):
-            scores[draw, row] = links.cdf(link, scores[draw, row])
+def check_alike(learner: Learner, other: Learner) -> None:
+    """Raise BadModel if two learners differ in kind, parameters or negative labels."""
+    if learner.name != other.name:
+        raise BadModel(f"a {learner.name} model and a {other.name} model cannot be merged; give two of one learner.")
+    for key, value in learner._parameters.items():
+        if not np.array_equal(value, other._parameters[key]):
+            shown = ("an array" if isinstance(v, np.ndarray) else v for v in (value, other._parameters[key]))
+            raise BadModel("the models differ in {}: {} and {}. Merge models of one kind.".format(key, *shown))
+    if None not in (learner._negative, other._negative) and learner._negative != other._negative:
+        raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
+
+
+def check_rows(learner: Learner, batch: Batch, learn: bool = False) -> None:
+    """Raise BadInput if a batch does not fit a learner; labels are not checked."""
+    check_batch(batch, learner._n_features, learner._dtype, learner._widest, learn)
+
+
+def cast_batch(learner: Learner, batch: Batch) -> Batch:
+    """Cast the values to the type of the kernels, which Numba would otherwise compile again for another type."""
+    return batch.astype(learner._takes)
+
+
+def checked_chunks(learner: Learner, batch: Batch) -> tuple[int | None, Iterator[tuple[Batch, np.ndarray, np.ndarray]]]:
+    """Check a batch to learn as a whole; return the negative label of the stream, and the rows in chunks.
+
+    Each chunk has values of the kernels' type, targets, and weights in the state's type, in which tiny ones may round
+    to 0.
+    """
+    check_rows(learner, batch, learn=True)
+    dtype = learner._dtype
+    weights = np.ones(len(batch), dtype) if batch.weights is None else batch.weights.astype(dtype)
+    targets, negative = learner._targets(batch, weights)
+    if len(batch) <= LEARN_CHUNK_ROWS:
+        return negative, iter([(cast_batch(learner, batch), targets, weights)])
+    cuts = (slice(start, start + LEARN_CHUNK_ROWS) for start in range(0, len(batch), LEARN_CHUNK_ROWS))
+    return negative, ((cast_batch(learner, batch[cut]), targets[cut], weights[cut]) for cut in cuts)
+
+
+def run_next(learner: Learner, batch: Batch) -> Scores:
+    """Predict rows as the next ones of the stream: learn them with weight 0.
+
+    The machine code is the same, so that `learn` and `predict` return the same bits.
+    """
+    return learner._run(batch, np.full(len(batch), learner._no_target), np.zeros(len(batch), learner._dtype))
+
+
+def _learn_chunks(learner: Learner, batch: Batch, behind: SerialExecutor | None) -> list[Scores]:
+    """Learn LEARN_CHUNK_ROWS rows at a time and return the scores of each chunk; `behind` does the deferred work."""
+    negative, chunks = checked_chunks(learner, batch)
+    told = []
+    for part, targets, weights in chunks:
+        state.touch(learner, part.indices)
+        told.append(learner._run_deferred(part, targets, weights, behind))
+        learner._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights))
+    learner._negative = negative
+    return told
+
+
+def _concatenate_scores(chunks: list[Any]) -> Any:
+    """Concatenate the scores of consecutive chunks."""
+    return chunks[0] if len(chunks) == 1 else type(chunks[0]).concatenate(chunks)

@@ -73,6 +73,12 @@ class Scores(NamedTuple):
         None  # a regressor's error distribution: (shares, scales) of a mixture of Student-t's
     )
 
+    @classmethod
+    def concatenate(cls, chunks: Sequence[Scores]) -> Scores:
+        """Return the scores of consecutive chunks as one."""
+        joined: Any = (None if arrays[0] is None else np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
+        return cls(*joined)
+
 
 class ScoreRule(NamedTuple):
     """Rule that turns a learner's score into a probability; see the module's docstring."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner
+from bayou.core.learner import Learner, check_alike, check_writable
 
 # Features that are processed at a time.
 CHUNK_FEATURES = 1 << 16
@@ -150,7 +150,7 @@ class Sharding:
 
     def gain_over(self, base: ShardingLearner) -> Gain:
         """Return the gain over `base`, from which this learner was trained. Raise BadModel if it was not."""
-        self.learner._check_alike(base)
+        check_alike(self.learner, base)
         features, before = self._changed_since(base), base.sharding
         state = BaseState(before._other_arrays(), base.examples, base.negative_label)
         return self.gain_since(state, features, lambda cut: before.rows_at(features[cut]))
@@ -172,7 +172,7 @@ class Sharding:
         Raises:
             BadInput: if the gain does not fit this learner; then nothing is changed.
         """
-        self.learner._check_writable()
+        check_writable(self.learner)
         features, numbers, apart, n_shards = gain
         nothing = np.empty(0, np.int64)
         now = {**self.learner._arrays(), **self.rows_at(nothing)}

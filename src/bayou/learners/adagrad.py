@@ -18,7 +18,6 @@ Paper: Duchi, Hazan, Singer, JMLR 2011; the baseline in marginal-gaussian, secti
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,12 +25,13 @@ import numpy as np
 from bayou.core.checks import check_positive
 from bayou.core.gains import GRADIENT
 from bayou.core.registry import Record
+from bayou.core.sharding import ShardingLearner
 from bayou.kernels.compiling import kernel
 from bayou.kernels.gather import gather_pairs, prefetch_pairs, scatter_pairs
 from bayou.kernels.row_layout import PREFETCH_NONZEROS, BatchArrays, copy_row, prefetch_start
 from bayou.kernels.vector import LANES, broadcast, extract_lane, load, replace_lane, sqrt, store, sum_lanes, where_above
 from bayou.learners.bases.gradient import LIMIT_32, LIMIT_64, GradientLearner, predict_row, row_scratch
-from bayou.learners.bases.location_strength import LocationStrengthMixin, merge_pairs
+from bayou.learners.bases.location_strength import LocationStrengthSharding, merge_pairs
 
 RECORD = Record(
     "adagrad", "bayou.learners.adagrad:AdaGrad", "AdaGradClassifier", posterior=False, sharding=True,
@@ -45,7 +45,7 @@ RECORD = Record(
 WEIGHT, GRADIENT_SQUARES = range(2)
 
 
-class AdaGrad(GradientLearner, LocationStrengthMixin):
+class AdaGrad(GradientLearner, ShardingLearner):
     """AdaGrad on the logistic loss.
 
     Args:
@@ -88,10 +88,10 @@ class AdaGrad(GradientLearner, LocationStrengthMixin):
         return float(self._intercept_state[WEIGHT]), math.nan
 
     @property
-    def _rule(self) -> int:
-        return GRADIENT
+    def sharding(self) -> LocationStrengthSharding:
+        return LocationStrengthSharding(self, GRADIENT, lambda features: np.zeros(len(features)), 0.0)
 
-    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         for name, mine in self._arrays().items():
             before = None if base is None else base._arrays()[name]
             merge_pairs(mine, [other._arrays()[name] for other in others], before, rule=GRADIENT)

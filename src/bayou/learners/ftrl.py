@@ -112,14 +112,15 @@ class FTRL(GradientLearner):
         w = np.divide(shrunk, pull, out=np.zeros_like(z), where=pull > 0)
         return np.clip(w, -math.sqrt(LIMIT[rows.dtype.name]), math.sqrt(LIMIT[rows.dtype.name]))
 
-    def _merge_one(self, other: Self, base: Self | None) -> None:
-        mine = self._arrays()
-        for name, state in mine.items():
-            merged = _located(state)
-            before = None if base is None else _located(base._arrays()[name])
-            merge_pairs(merged, [_located(other._arrays()[name])], before)
-            state[:, Z] = merged[:, 0] * np.sqrt(merged[:, SQUARES])
-            state[:, SQUARES] = merged[:, SQUARES]
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
+        for other in others:
+            mine = self._arrays()
+            for name, state in mine.items():
+                merged = _located(state)
+                before = None if base is None else _located(base._arrays()[name])
+                merge_pairs(merged, [_located(other._arrays()[name])], before)
+                state[:, Z] = merged[:, 0] * np.sqrt(merged[:, SQUARES])
+                state[:, SQUARES] = merged[:, SQUARES]
 
 
 def _located(state: np.ndarray) -> np.ndarray:

@@ -30,7 +30,6 @@ Paper: none; Kalman, A new approach to linear filtering and prediction problems,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -150,7 +149,7 @@ class Gaussian(DiagonalGaussian):
         mean, variance = super()._intercept()
         return mean, variance * self.noise
 
-    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         super()._merge_many(others, base)
         for other in others:
             self._noise_sums += other._noise_sums - (0.0 if base is None else base._noise_sums)

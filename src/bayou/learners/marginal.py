@@ -44,6 +44,7 @@ from bayou.core.checks import check_choice, check_positive
 from bayou.core.errors import BadInput
 from bayou.core.gains import RULE_EVIDENCE, RULE_RECENT
 from bayou.core.registry import Record
+from bayou.core.sharding import ShardingLearner
 from bayou.kernels.allocate import empty, zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import POWERS_32, POWERS_64, exp2, exp2_within, exp_unit, expm1
@@ -77,7 +78,6 @@ from bayou.learners.bases.diagonal import (
     row_scratch,
 )
 from bayou.learners.bases.evidence import link_log_cdf, link_peak_start, link_slope_and_curvature, solve_evidence_step
-from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
     "marginal", "bayou.learners.marginal:Marginal", "MarginalClassifier", sharding=True,
@@ -91,7 +91,7 @@ NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
 VARIANCE_UPDATES = {"laplace": False, "peak": True}
 
 
-class Marginal(DiagonalGaussian, LocationStrengthMixin):
+class Marginal(DiagonalGaussian, ShardingLearner):
     """Marginalized Gaussian learner (Algorithm 1).
 
     Args:

@@ -52,6 +52,7 @@ from scipy.special import erfcx
 from bayou.core import links
 from bayou.core.checks import check_choice
 from bayou.core.registry import Record
+from bayou.core.sharding import ShardingLearner
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.row_layout import BatchArrays
@@ -66,7 +67,6 @@ from bayou.learners.bases.diagonal import (
     read_row,
     row_scratch,
 )
-from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
     "moment", "bayou.learners.moment:Moment", "MomentClassifier", sharding=True,
@@ -163,7 +163,7 @@ def _table() -> np.ndarray:
     return np.einsum("ap,bq,ipjqf->ijbfa", to_powers, to_powers, values).astype(np.float32).ravel()
 
 
-class Moment(DiagonalGaussian, LocationStrengthMixin):
+class Moment(DiagonalGaussian, ShardingLearner):
     """Moment-matching learner (ADF; one-pass EP). Prior, intercept and dtype are as in `Marginal`.
 
     Args:

@@ -34,7 +34,6 @@ Paper: marginal-gaussian, appendix D.3.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -43,6 +42,7 @@ from bayou.core import links
 from bayou.core.checks import check_choice, check_int
 from bayou.core.errors import BadModel
 from bayou.core.registry import Record
+from bayou.core.sharding import ShardingLearner
 from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import exp2
 from bayou.kernels.inlining import inlined
@@ -50,7 +50,6 @@ from bayou.kernels.random import GOLDEN, mix
 from bayou.kernels.row_layout import BatchArrays
 from bayou.kernels.vector import LANES, broadcast, load, pad_to_lanes, sum_lanes
 from bayou.learners.bases.diagonal import LOG2E, DiagonalGaussian, gather_scalars, row_scalars, store_weight
-from bayou.learners.bases.location_strength import LocationStrengthMixin
 
 RECORD = Record(
     "variational", "bayou.learners.variational:Variational", "VariationalClassifier", sharding=True,
@@ -89,7 +88,7 @@ class ExpectationNodes(NamedTuple):
     seed: np.uint64
 
 
-class Variational(DiagonalGaussian, LocationStrengthMixin):
+class Variational(DiagonalGaussian, ShardingLearner):
     """Marginalized variational Bayes for logistic regression. Prior, intercept and dtype are as in `Marginal`.
 
     Args:
@@ -151,7 +150,7 @@ class Variational(DiagonalGaussian, LocationStrengthMixin):
     def _may_lose(self) -> bool:  # type: ignore[override]
         return bool(self._draws)
 
-    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         # Learning by draws may lower a precision below the base's, but cannot reset a weight that the base had learned.
         for name, before in base._arrays().items() if base is not None and self._draws else ():
             known = np.all([learner._arrays()[name].any(axis=1) for learner in (self, *others)], axis=0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayou.core.learner import Learner
 from bayou.learners.bank import Bank
+from bayou.learners.bank.pair_explanations import has_live_pairs, pair_weights
 from bayou.outputs.features import AND, top_rows, z_scores
 
 
@@ -43,12 +44,12 @@ class PairStrengths(NamedTuple):
 
 def has_pairs(learner: Any) -> bool:
     """Return whether a learner has a lane of crosses that is still used in predictions."""
-    return isinstance(learner, Bank) and learner.has_live_pairs
+    return isinstance(learner, Bank) and has_live_pairs(learner)
 
 
 def pair_strengths(learner: Learner) -> PairStrengths:
     """Return the pair strengths of a bank, in the order of their features; empty for other learners."""
-    pairs = learner.pair_weights() if isinstance(learner, Bank) else None
+    pairs = pair_weights(learner) if isinstance(learner, Bank) else None
     if pairs is None:
         nothing = np.empty(0)
         return PairStrengths(np.empty((0, 2), np.int64), [], np.empty((0, 2), np.int64), nothing, nothing)

@@ -19,7 +19,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import check_int
 from bayou.core.children import safe_environment
 from bayou.core.errors import BadInput
-from bayou.core.learner import Learner
+from bayou.core.learner import Learner, adopt_state
 
 _Learner = TypeVar("_Learner", bound=Learner)
 
@@ -84,7 +84,7 @@ def _gathered(learner: Learner, pool: Executor, read: Callable[..., Learner], wo
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.merge(part, base=learner)
-    learner.take_over(whole)
+    adopt_state(learner, whole)
     return learner.end_pass()
 
 

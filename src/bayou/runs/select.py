@@ -15,6 +15,7 @@ from bayou import sources
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
+from bayou.core.state import resized
 from bayou.evaluate.binary import Meter
 from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.learners.spike_slab import SpikeSlab
@@ -167,7 +168,7 @@ class SelectionRun:
         placed = self._table.reindex(batch, weights).with_labels(batch.labels, weights)
         if self._table.rows > self.learners[0].n_features:
             memory.check(self.learners[0], self._table.rows * len(PRIORS))
-            self.learners = [learner.resized(self._table.rows) for learner in self.learners]
+            self.learners = [resized(learner, self._table.rows) for learner in self.learners]
         for learner in self.learners:
             learner.learn(placed)
 

@@ -27,6 +27,7 @@ from bayou.core.batch import Batch
 from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.state import touch
 from bayou.core.threads import available_cores
 from bayou.evaluate.meters import meter_for
 from bayou.evaluate.progressive import predict_then_learn
@@ -150,7 +151,7 @@ def training(learner: Learner, source: Source) -> None:
     A multiclass learner that has not seen a class yet has no learners to try, so a toy learner of its kind is used.
     """
     first = source.peek()
-    learner.touch(first.indices)  # prepares memory for them meanwhile, if they need much
+    touch(learner, first.indices)  # prepares memory for them meanwhile, if they need much
     rows = first[:TRIED_ROWS]
     weights = np.zeros(len(rows))
     if learner.record.task == "multiclass" and not learner.examples:

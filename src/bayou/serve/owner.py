@@ -25,6 +25,7 @@ import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
+from bayou.core.learner import distinguishes_horizons
 from bayou.serve import responses
 from bayou.serve.label_joins import KIND_ROW, LABEL
 from bayou.serve.live_stats import SAMPLED_ROWS, LiveStats
@@ -364,7 +365,7 @@ class Owner(threading.Thread):
         if not self.live.should_measure_later() or learner.record.task == "multiclass":
             return None
         batch = batch[:SAMPLED_ROWS]
-        if not learner.tells_later_apart:
+        if not distinguishes_horizons(learner):
             return None
         predictions = learner.predict(batch, horizon="later").without_sampling_correction()
         return losses_of(predictions, batch, learner.record.task)

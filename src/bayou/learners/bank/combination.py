@@ -27,22 +27,7 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.exponential import log
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.vector import LANES, load, pad_to_lanes, store
-from bayou.learners.bank.combination_kernels import (
-    DAMPING_MEMORY,
-    FINAL_DAMPING,
-    FINAL_LOG_ODDS,
-    FINAL_P_NEGATIVE,
-    FINAL_P_POSITIVE,
-    FINAL_VARIANCE,
-    ROW_SIGN,
-    ROW_WEIGHT,
-    TILE_ROWS,
-    add_losses,
-    carry_shares,
-    new_tile,
-    run_levels,
-    update_damping,
-)
+from bayou.learners.bank import combination_kernels as levels
 from bayou.learners.bank.lanes import ADAGRAD_RATE, LaneState
 from bayou.learners.ensembles.shares import shares_from_losses
 from bayou.learners.ensembles.stackers import STACKER_PRIOR
@@ -187,28 +172,31 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
     """Predict each row in [first, last), then update from rows with nonzero weight. `combination`: a `Combination`."""
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
     losses, products = combination.losses[0], combination.losses[1]
-    tile = new_tile(combination, lane_outputs, last - first)
+    tile = levels.new_tile(combination, lane_outputs, last - first)
     row_offsets, fields = tile.row_offsets, tile.row_fields
-    for start in range(first, last, TILE_ROWS):
-        n = min(TILE_ROWS, last - start)
+    for start in range(first, last, levels.TILE_ROWS):
+        n = min(levels.TILE_ROWS, last - start)
         for r in range(n):
             row_offsets[r] = (start + r) * 2 * width
-            fields[ROW_SIGN + r], fields[ROW_WEIGHT + r] = signs[start + r], weights[start + r]
-        run_levels(combination, tile, flat, width, n, examples, False)
+            fields[levels.ROW_SIGN + r], fields[levels.ROW_WEIGHT + r] = signs[start + r], weights[start + r]
+        levels.run_levels(combination, tile, flat, width, n, examples, False)
         # predictions, losses and damping
         for r in range(n):
-            row, y, c = start + r, fields[ROW_SIGN + r], fields[ROW_WEIGHT + r]
-            probability[row], score_variance[row] = fields[FINAL_P_POSITIVE + r], fields[FINAL_VARIANCE + r]
-            score_mean[row] = fields[FINAL_LOG_ODDS + r] * fields[FINAL_DAMPING + r]
+            row, y, c = start + r, fields[levels.ROW_SIGN + r], fields[levels.ROW_WEIGHT + r]
+            probability[row], score_variance[row] = (
+                fields[levels.FINAL_P_POSITIVE + r],
+                fields[levels.FINAL_VARIANCE + r],
+            )
+            score_mean[row] = fields[levels.FINAL_LOG_ODDS + r] * fields[levels.FINAL_DAMPING + r]
             if c != 0.0:
                 examples += 1
-                update_damping(combination, tile, r, fields[FINAL_DAMPING + r], examples)
-                low = add_losses(tile.output_lines, n_slots, r, y, c, losses, products, 0)
-                if add_losses(tile.final_lines, LANES, r, y, c, losses, products, n_slots) or low:
+                levels.update_damping(combination, tile, r, fields[levels.FINAL_DAMPING + r], examples)
+                low = levels.add_losses(tile.output_lines, n_slots, r, y, c, losses, products, 0)
+                if levels.add_losses(tile.final_lines, LANES, r, y, c, losses, products, n_slots) or low:
                     for at in range(0, n_slots + LANES, LANES):
                         store(losses, at, load(losses, at) - log(load(products, at)))
                         store(products, at, load(products, at) * 0.0 + 1.0)
-        carry_shares(combination, tile, n)
+        levels.carry_shares(combination, tile, n)
 
 
 @kernel
@@ -221,29 +209,31 @@ def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n
     """
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
     losses, damping = combination.losses[0], combination.damping
-    tile = new_tile(combination, lane_outputs, rows.size)
+    tile = levels.new_tile(combination, lane_outputs, rows.size)
     row_offsets, fields = tile.row_offsets, tile.row_fields
-    for start in range(0, rows.size, TILE_ROWS):
-        n = min(TILE_ROWS, rows.size - start)
+    for start in range(0, rows.size, levels.TILE_ROWS):
+        n = min(levels.TILE_ROWS, rows.size - start)
         for r in range(n):
             row = rows[start + r]
             row_offsets[r] = (start + r if ahead else row) * 2 * width
-            fields[ROW_SIGN + r], fields[ROW_WEIGHT + r] = signs[row], weights[row]
-        run_levels(combination, tile, flat, width, n, 0, True)
+            fields[levels.ROW_SIGN + r], fields[levels.ROW_WEIGHT + r] = signs[row], weights[row]
+        levels.run_levels(combination, tile, flat, width, n, 0, True)
         # predictions, losses and damping
         for r in range(n):
             row, n_learned = rows[start + r], n_learned + 1
-            update_damping(combination, tile, r, 1.0, n_learned)
-            latest = max(1.0 / n_learned, DAMPING_MEMORY)
-            damping[SCORE] += (fields[FINAL_DAMPING + r] - 1.0 - damping[SCORE]) * latest
+            levels.update_damping(combination, tile, r, 1.0, n_learned)
+            latest = max(1.0 / n_learned, levels.DAMPING_MEMORY)
+            damping[SCORE] += (fields[levels.FINAL_DAMPING + r] - 1.0 - damping[SCORE]) * latest
             loss = -math.log(
-                fields[FINAL_P_POSITIVE + r] if fields[ROW_SIGN + r] > 0.0 else fields[FINAL_P_NEGATIVE + r]
+                fields[levels.FINAL_P_POSITIVE + r]
+                if fields[levels.ROW_SIGN + r] > 0.0
+                else fields[levels.FINAL_P_NEGATIVE + r]
             )
-            losses[n_slots] += fields[ROW_WEIGHT + r] * loss
-            delayed[DELAYED_LOG_ODDS, row] = fields[FINAL_LOG_ODDS + r]
+            losses[n_slots] += fields[levels.ROW_WEIGHT + r] * loss
+            delayed[DELAYED_LOG_ODDS, row] = fields[levels.FINAL_LOG_ODDS + r]
             if ahead:
                 delayed[DELAYED_LOSS, row] = loss
-        carry_shares(combination, tile, n)
+        levels.carry_shares(combination, tile, n)
     return n_learned
 
 

@@ -214,7 +214,7 @@ def label_step(m, s, y, c, temper, zero):
 
 
 @kernel
-def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, said):
+def run_crosses(rows, groups, into, row, last, examples, column, said):
     """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `CrossState`.
 
     Mean and variance of each row's score are written to `column` of `said`. The data:
@@ -223,7 +223,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         here          [slot]           the row's features, padded to whole vectors, then its pairs, padded likewise
         scale         [2][2]           MEAN and GAIN of l of FEATURES and of PAIRS
     """
-    table = into.weights
+    indptr, indices, values, weights, table = rows.indptr, rows.indices, rows.values, rows.weights, into.weights
     dtype = table.dtype.type
     intercept, scale, stream = into.intercept, into.scale, into.stream
     most = dtype(LIMIT_32 if table.itemsize == 4 else LIMIT_64)
@@ -235,7 +235,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
     while size < table.shape[0] - 1:
         size, shift = 2 * size, shift - np.uint64(1)
     nowhere = np.uint32(table.shape[0] - 1)
-    room = longest + MOST_PAIRS + 2 * LANES
+    room = rows.max_row_length + MOST_PAIRS + 2 * LANES
     here = CrossRowScratch(
         zeros(room, np.uint32),
         aligned_zeros_1d(room, table.dtype),
@@ -243,7 +243,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
         aligned_zeros_1d(room, table.dtype),
         aligned_zeros_1d(room, table.dtype),
         empty(2 * room, np.int64),
-        empty(longest + 1, np.uint64),
+        empty(rows.max_row_length + 1, np.uint64),
     )
     zero = broadcast(load(aligned_zeros_1d(LANES, np.float64), 0), 0.0)
     counted, log_length = stream[0], stream[1]
@@ -268,7 +268,7 @@ def run_crosses(indptr, indices, values, groups, longest, signs, weights, into, 
             continue
         # update from the label
         examples += 1
-        step, fall = label_step(m, s, np.float64(signs[r]), c, 1.0, zero)
+        step, fall = label_step(m, s, np.float64(rows.labels[r]), c, 1.0, zero)
         _store_pair_features(here, into, indices, start, 0, length)
         _store_pair_features(here, into, indices, start, middle, end)
         _learn_weights(here, table, 0, middle, f_1, step, fall, examples, most)

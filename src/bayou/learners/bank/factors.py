@@ -334,9 +334,7 @@ def _new_sums(kind):
 
 
 @kernel
-def run_factors(
-    indptr, indices, values, groups, longest, signs, weights, into, row, last, examples, column, lane_outputs
-):
+def run_factors(rows, groups, into, row, last, examples, column, lane_outputs):
     """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `FactorState`.
 
     Mean and variance of each row's score in P and Q are written to `column` of `lane_outputs` and the next one. The
@@ -347,11 +345,12 @@ def run_factors(
         here   [non-zero][machine][LANES]           factors, slopes and variances of the row's features
         sums   [machine][group][factor or group]    sums over the row's groups; zero for all other groups
     """
+    indptr, indices, values, weights = rows.indptr, rows.indices, rows.values, rows.weights
     state, pairs, stream, intercept = into.state.reshape(-1), into.pairs.reshape(-1), into.stream, into.intercept
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     farthest, reach = math.sqrt(most), math.sqrt(math.sqrt(most)) / 1e3
-    here, sums = _new_row(longest + LANES, state.dtype), _new_sums(state.dtype)
+    here, sums = _new_row(rows.max_row_length + LANES, state.dtype), _new_sums(state.dtype)
     sums.one[GROUPS] = 1
     for k in range(pairs.size):
         sums.pairs[k] = pairs[k]
@@ -384,7 +383,7 @@ def run_factors(
             m, s = max(min(m, farthest), -farthest), min(s, farthest)
             lane_outputs[r, M, column + machine], lane_outputs[r, S, column + machine] = m, s
             if c != 0.0:
-                step, fall = label_step(m, s, np.float64(signs[r]), c, UPDATE, zero)
+                step, fall = label_step(m, s, np.float64(rows.labels[r]), c, UPDATE, zero)
                 sums.label_step[2 * machine], sums.label_step[2 * machine + 1] = dtype(step), dtype(fall)
                 if machine == P and into.has_intercept:
                     intercept[0] += v_b * step

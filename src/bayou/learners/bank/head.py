@@ -40,11 +40,12 @@ from scipy import sparse
 from bayou.core.batch import Batch
 from bayou.core.checks import check_int
 from bayou.core.errors import BadModel
-from bayou.core.learner import Learner
 from bayou.core.model_file import nonzero_rows
 from bayou.core.prediction import JointCovariance, Weights, WeightViewPart
+from bayou.core.sampling import draw_gaussian
 from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.random import INTERCEPT
+from bayou.kernels.row_layout import BatchArrays
 from bayou.kernels.vector import LANES
 from bayou.learners.bank import head_kernels as kernels
 from bayou.learners.bank.combination import Output
@@ -140,16 +141,14 @@ class Head:
         return int(self.state.stream[kernels.TAKEN])
 
     def tasks(
-        self, batch: Batch, groups: np.ndarray, signs: np.ndarray, weights: np.ndarray, start: int, stop: int,
-        outputs: np.ndarray, renews: bool = True,
-    ) -> list[Callable[[], Any]]:  # fmt: skip
+        self, rows: BatchArrays, groups: np.ndarray, start: int, stop: int, outputs: np.ndarray, renews: bool = True
+    ) -> list[Callable[[], Any]]:
         """Return tasks that predict rows in [start, stop), learn from those with a weight, and fill the outputs."""
         if not self.live:
             outputs[start:stop, :, self.column : self.column + len(self.lanes)] = 0.0
             return []
         self._settled = None
-        rows = batch.indptr, batch.indices, batch.values, batch.max_row_length, groups, signs, weights
-        return [partial(kernels.run_head, *rows, self.state, start, stop, self.column, outputs)]
+        return [partial(kernels.run_head, rows, groups, self.state, start, stop, self.column, outputs)]
 
     # --- dropping -------------------------------------------------------------------------------------------------
 
@@ -277,7 +276,7 @@ class Head:
         slots = twin.state.slots[batch.indices].astype(np.int64)
         outside, nothing = slots == 0, (0.0, 0.0)
         told = np.where(outside, mean, 0.0), np.where(outside, share * own, 0.0)
-        Learner._draw_gaussian(batch, *told, nothing, seed, draws, scores)
+        draw_gaussian(batch, *told, nothing, seed, draws, scores)
         inside = sparse.csr_matrix((np.where(outside, 0.0, batch.values), slots, batch.indptr), (len(batch), taken))
         begin = 0 if twin.state.has_intercept else 1
         joint = twin.state.covariance[: self.width**2].reshape(self.width, -1)[begin:taken, begin:taken]

@@ -444,9 +444,10 @@ def _learn_answer(head, row, n_inside, n_outside, indices, y, c, answer, scale_v
 
 
 @kernel
-def run_head(indptr, indices, values, longest, groups, signs, weights, head, first, last, column, outputs):
+def run_head(rows, groups, head, first, last, column, outputs):
     """Predict rows in [first, last), then learn from those with nonzero weight. Fill their outputs from `column` on."""
-    row, stream = _new_row(longest, head.prior.size), head.stream
+    indptr, indices, values, signs, weights = rows.indptr, rows.indices, rows.values, rows.labels, rows.weights
+    row, stream = _new_row(rows.max_row_length, head.prior.size), head.stream
     for r in range(first, last):
         start, stop = indptr[r], indptr[r + 1]
         n_inside, n_outside = _read_row(head, row, indices, values, groups, start, stop)

@@ -19,46 +19,8 @@ from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.inlining import inlined
 from bayou.kernels.rounding import power_below
 from bayou.kernels.vector import LANES, broadcast, cast_like, load, sqrt, store, where_above
-from bayou.learners.bank.priors import (
-    EVERY,
-    GROUPS,
-    MIN_PRIOR_PRECISION,
-    PRIOR_PRECISION_P,
-    fade_lanes,
-    n_groups_seen,
-    new_pending_sums,
-    store_groups,
-    store_pending_sums,
-    update_priors,
-)
-from bayou.learners.bank.row_scaling import (
-    AHEAD,
-    UNIT_FIT_ROWS,
-    CountEstimate,
-    count_tracked,
-    is_tracked,
-    new_row,
-    row_log_length,
-    row_offsets,
-    row_phases,
-    row_squares,
-    scaled_row,
-    store_squares,
-    stream_scale,
-)
-from bayou.learners.bank.updates import (
-    FARTHEST_32,
-    FARTHEST_64,
-    LIMIT_32,
-    LIMIT_64,
-    SCALE_FARTHEST,
-    SCALE_PRECISION,
-    evidence,
-    evidence_heavy_weight,
-    intercept_step,
-    scale_step,
-    weight_step,
-)
+from bayou.learners.bank import priors, row_scaling, updates
+from bayou.learners.bank.row_scaling import CountEstimate
 
 # Rows of the table of settings.
 #   PRIOR_PRECISION       part of a prior's precision that depends on no feature; where learned priors begin
@@ -130,16 +92,18 @@ class LaneState(NamedTuple):
 
     def factors(self) -> np.ndarray:
         """Return the factor of values in each lane: its scale, times the unit of the stream unless it is normalized."""
-        unit = stream_scale(self.stream[STREAM_MEAN_LOG_LENGTH]) if self.stream[STREAM_ROWS] else 1.0
+        unit = row_scaling.stream_scale(self.stream[STREAM_MEAN_LOG_LENGTH]) if self.stream[STREAM_ROWS] else 1.0
         return np.exp(self.scale[0]) * np.where(self.settings[IS_NORMALIZED] > 0, 1.0, unit)
 
 
 def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype: str) -> LaneState:
     """Return the state at the prior."""
     width, learned = settings.shape[1], np.count_nonzero(settings[HAS_LEARNED_PRIOR])
-    min_precision_gain = np.where(settings[HAS_LEARNED_PRIOR] > 0, MIN_PRIOR_PRECISION, settings[INITIAL_PRECISION])
+    min_precision_gain = np.where(
+        settings[HAS_LEARNED_PRIOR] > 0, priors.MIN_PRIOR_PRECISION, settings[INITIAL_PRECISION]
+    )
     max_prior_variance = (
-        np.where(settings[HAS_LEARNED_SCALE] > 0, math.exp(2 * SCALE_FARTHEST), 1.0) / min_precision_gain
+        np.where(settings[HAS_LEARNED_SCALE] > 0, math.exp(2 * updates.SCALE_FARTHEST), 1.0) / min_precision_gain
     )
     return LaneState(
         settings=settings,
@@ -155,9 +119,9 @@ def new_lanes(settings: np.ndarray, n_features: int, has_intercept: bool, dtype:
         scale=np.zeros((2, width)),
         fade=np.stack([np.ones(width), np.zeros(width)]),
         groups=aligned_zeros(n_features, 1, "uint8").reshape(-1),
-        priors=np.zeros((learned, PRIOR_PRECISION_P + 1, GROUPS)),
-        pending_sums=np.zeros((learned, GROUPS, 2), dtype),
-        prior_precisions=aligned_zeros(GROUPS, width, dtype),
+        priors=np.zeros((learned, priors.PRIOR_PRECISION_P + 1, priors.GROUPS)),
+        pending_sums=np.zeros((learned, priors.GROUPS, 2), dtype),
+        prior_precisions=aligned_zeros(priors.GROUPS, width, dtype),
     )
 
 
@@ -247,7 +211,7 @@ def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, 
             store(row.variances, np.int64(k) * width + at, v)
         is_active = cast_like(load(tables.is_active, at), zero) * np.float32(lanes.has_intercept)
         v_b = is_active / cast_like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
-        v_l = cast_like(load(tables.scaled, at), zero) / cast_like(load(scale_gain, at) + SCALE_PRECISION, zero)
+        v_l = cast_like(load(tables.scaled, at), zero) / cast_like(load(scale_gain, at) + updates.SCALE_PRECISION, zero)
         sum_m = max(min(sum_m, farthest), -farthest)
         sum_s = where_above(load(tables.rate, at), 0.0, zero, sum_s + v_b)
         store(each.scaled_mean, at, sum_m)
@@ -269,16 +233,20 @@ def _label_step(each, tables, intercept, scale, has_intercept, any_rate, y, c):
         g = 1.0 / (load(tables.spread, at) * score_variance + 1.0)
         root = sqrt(g)
         if c <= 1.0:
-            slope, curvature = evidence(load(each.score_mean, at) * root * (y * dtype(LOG2E)), dtype(c))
+            slope, curvature = updates.evidence(load(each.score_mean, at) * root * (y * dtype(LOG2E)), dtype(c))
         else:  # AdaGrad's lanes have no variance: they get c times the slope
-            slope, curvature = evidence_heavy_weight(load(each.score_mean, at) * root * y, g * score_variance, c)
+            slope, curvature = updates.evidence_heavy_weight(
+                load(each.score_mean, at) * root * y, g * score_variance, c
+            )
         step, fall = slope * root * y, curvature * g
         store(each.slopes, at, step)
         store(each.curvatures, at, fall)
 
         log, gained = load(scale_log, at), load(scale_gain, at)
         learns = cast_like(load(tables.scaled, at), zero)
-        log, gained = scale_step(log, gained, learns, load(each.scaled_mean, at), load(each.v_scale, at), step, fall)
+        log, gained = updates.scale_step(
+            log, gained, learns, load(each.scaled_mean, at), load(each.v_scale, at), step, fall
+        )
         store(scale_log, at, log)
         store(scale_gain, at, gained)
 
@@ -289,7 +257,9 @@ def _label_step(each, tables, intercept, scale, has_intercept, any_rate, y, c):
         )
         mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(each.v_bias, at)
         prior_precisions = load(tables.bias_prior, at)
-        mean, gained = intercept_step(mean, gained, prior_precisions, stay, is_active, v, pace, any_rate, step, fall)
+        mean, gained = updates.intercept_step(
+            mean, gained, prior_precisions, stay, is_active, v, pace, any_rate, step, fall
+        )
         store(bias_mean, at, mean)
         store(bias_gain, at, gained)
 
@@ -323,7 +293,7 @@ def _learn_row(
         stay, use_loss, pace = load(tables.use_decay, at), load(tables.use_loss, at), load(tables.rate, at)
         fixed, moving, natural = load(tables.prior, at), load(tables.precision_per_square, at), load(tables.natural, at)
         inverse_fade = load(each.inverse_fade, at)
-        limit = min(inverse_fade * most, FARTHEST_32 if state.itemsize == 4 else FARTHEST_64)
+        limit = min(inverse_fade * most, updates.FARTHEST_32 if state.itemsize == 4 else updates.FARTHEST_64)
         lost = (fixed + moving) * use_loss
         x = factor * row.scaled_values[0]
         sums, squared, known = 2 * (row.prior_offsets[0] + at), zero, zero
@@ -337,9 +307,9 @@ def _learn_row(
             if not same:
                 x = factor * row.scaled_values[k]
             xv = x * v
-            shift, more, share = weight_step(gained, x, xv, pace, any_rate, step, fall)
+            shift, more, share = updates.weight_step(gained, x, xv, pace, any_rate, step, fall)
             if counts:
-                if is_tracked(tracked, np.int64(indices[np.uint64(ahead) + k])):
+                if row_scaling.is_tracked(tracked, np.int64(indices[np.uint64(ahead) + k])):
                     prefetch(squares, 2 * np.int64(indices[np.uint64(ahead) + k]))
                 lost = (fixed + moving * row.mean_squares[k]) * use_loss
                 kept = where_above(natural, 0.0, kept, mean)
@@ -393,7 +363,7 @@ def _count_estimate(lanes, state, normalised, dtype):
 
 
 @kernel
-def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, lanes, row, last, examples, stop, said):
+def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
     """Predict each row in [row, last), then update from rows with nonzero weight; return (next row, examples learned).
 
     It ends early when `examples` reaches `stop`. `lanes` is a `LaneState`; if `groups` is empty, all features are in
@@ -410,12 +380,13 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     A row is read three times: for its values and squares, by `_score_row` for the outputs, and by `_learn_row`, which
     updates the state in place.
     """
+    indptr, indices, values, weights, ones = rows.indptr, rows.indices, rows.values, rows.weights, rows.is_all_ones
     settings, stream = lanes.settings, lanes.stream
     state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
     wide = said.shape[2]
-    most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
+    most = dtype(updates.LIMIT_32 if state.itemsize == 4 else updates.LIMIT_64)
     reach = math.sqrt(most / lanes.max_prior_variance)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
 
@@ -446,10 +417,12 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
         lanes.fade[0],
     )
     tracked, normalised = lanes.tracked, marked_lanes(settings[IS_NORMALIZED])
-    n_groups = n_groups_seen(lanes.pending_sums, lanes.priors, groups, indptr[row], indptr[last]) if any_natural else 0
-    pending_sums = new_pending_sums(lanes.pending_sums, learned, width, n_groups)
+    n_groups = 0
+    if any_natural:
+        n_groups = priors.n_groups_seen(lanes.pending_sums, lanes.priors, groups, indptr[row], indptr[last])
+    pending_sums = priors.new_pending_sums(lanes.pending_sums, learned, width, n_groups)
     any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
-    here = new_row(longest + LANES, width, state)
+    here = row_scaling.new_row(rows.max_row_length + LANES, width, state)
     scratch = zeros((11, width), state.dtype)
     each = LaneScratch(
         *(scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]),
@@ -458,7 +431,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
     _fade_factors(each, fade)
 
     counted, log_length = stream[STREAM_ROWS], stream[STREAM_MEAN_LOG_LENGTH]
-    unit = stream_scale(log_length) if counted > 0.0 else 1.0
+    unit = row_scaling.stream_scale(log_length) if counted > 0.0 else 1.0
     filled = dtype(-1)
     stale = True  # factors must be recomputed
     end = indptr[indptr.size - 1]
@@ -469,30 +442,30 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
 
         # the row in units of the stream
         new_log_length = log_length
-        if counted < UNIT_FIT_ROWS and length > 0:
-            new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
-            row_unit = stream_scale(new_log_length)
+        if counted < row_scaling.UNIT_FIT_ROWS and length > 0:
+            new_log_length += (row_scaling.row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
+            row_unit = row_scaling.stream_scale(new_log_length)
             stale |= row_unit != unit
             unit = row_unit
         if stale:
             _make_factors(each, tables, lanes.scale[0], unit)
             stale = False
-        marked = count_tracked(tracked, indices, start, length) if stream[STREAM_NON_UNIT_ROWS] > 0.0 else 0
+        marked = row_scaling.count_tracked(tracked, indices, start, length) if stream[STREAM_NON_UNIT_ROWS] > 0.0 else 0
         counts, all_marked, same, other = marked > 0, marked == length, ones, False
         if not ones:
             bound = dtype(reach / math.sqrt(1.0 + length))
-            other, same = scaled_row(here.scaled_values, values, start, length, dtype(unit), bound)
+            other, same = row_scaling.scaled_row(here.scaled_values, values, start, length, dtype(unit), bound)
         elif filled != dtype(unit):
             filled = dtype(unit)
             here.scaled_values[:] = filled
         others = stream[STREAM_NON_UNIT_ROWS] + other
         should_count_all = others * NON_UNIT_ROW_RATIO > examples + 1.0
         counts |= other or (should_count_all and length > 0)
-        ahead = start + AHEAD if start + AHEAD + length <= end else start
+        ahead = start + row_scaling.AHEAD if start + row_scaling.AHEAD + length <= end else start
         if counts:
             # if the row is learned, `_learn_row` prefetches the squares
             known = _count_estimate(lanes, state, normalised, dtype)
-            row_squares(
+            row_scaling.row_squares(
                 here,
                 squares,
                 tracked,
@@ -509,7 +482,7 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
             )
 
         # predict. Indices are unsigned: Numba would check of every signed one whether it counts from the end.
-        row_offsets(here, indices, groups, start, length, width)
+        row_scaling.row_offsets(here, indices, groups, start, length, width)
         asked = lanes, state, prior_precisions, here, length, each, tables, most, farthest, indices, ahead
         if counts:
             _score_row(False, True, *asked)
@@ -526,10 +499,10 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
 
         # update from the label
         examples += 1
-        _label_step(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(signs[row - 1]), c)
-        row_phases(here.dither_phases, indices, start, length, examples)
+        _label_step(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(rows.labels[row - 1]), c)
+        row_scaling.row_phases(here.dither_phases, indices, start, length, examples)
         if grouped and each.min_precision_gain[0] == 0:
-            store_groups(lanes.groups, state, here.offsets, indices, groups, start, length)
+            priors.store_groups(lanes.groups, state, here.offsets, indices, groups, start, length)
         told = (
             state,
             pending_sums,
@@ -551,19 +524,19 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
             _learn_row(True, False, *told)
         else:
             _learn_row(False, False, *told)
-        if any_natural and lanes.should_renew_priors and examples % EVERY == 0:
-            update_priors(
+        if any_natural and lanes.should_renew_priors and examples % priors.EVERY == 0:
+            priors.update_priors(
                 lanes.priors, pending_sums, learned, lanes.prior_precisions, settings[INITIAL_PRECISION], n_groups
             )
         if any_fading:
-            fade_lanes(fade, tables.time_decay)
+            priors.fade_lanes(fade, tables.time_decay)
             _fade_factors(each, fade)
 
         # counters
         if counts:
             stream[STREAM_NON_UNIT_ROWS] = others
-            store_squares(here, squares, tracked, indices, start, length, all_marked)
-        if counted < UNIT_FIT_ROWS and length > 0:
+            row_scaling.store_squares(here, squares, tracked, indices, start, length, all_marked)
+        if counted < row_scaling.UNIT_FIT_ROWS and length > 0:
             counted += 1.0
             log_length = new_log_length
         stream[STREAM_WEIGHT] += c
@@ -572,5 +545,5 @@ def run_lanes(indptr, indices, values, longest, ones, groups, signs, weights, la
             break
     stream[STREAM_ROWS], stream[STREAM_MEAN_LOG_LENGTH] = counted, log_length
     if lanes.should_renew_priors:
-        store_pending_sums(lanes.pending_sums, pending_sums, learned, n_groups)
+        priors.store_pending_sums(lanes.pending_sums, pending_sums, learned, n_groups)
     return row, examples

@@ -64,35 +64,27 @@ from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
 from bayou.core.prediction import WeightView
 from bayou.core.sharding import ShardingLearner
+from bayou.core.validation import feature_numbers
+from bayou.learners.bank import presets
 from bayou.learners.bank.combination import DELAYED_LOSS, new_combination, new_combinations
 from bayou.learners.bank.dropping import Dropping, HeadTwin
 from bayou.learners.bank.groups import GroupPriors, LearnedPrior
 from bayou.learners.bank.head import Head, checked_head
 from bayou.learners.bank.inspection import OutputInfo, outputs_of, stages_of
-from bayou.learners.bank.lanes import LaneState, new_lanes
+from bayou.learners.bank.lanes import new_lanes
 from bayou.learners.bank.linearization import intercept_of, lane_reading, log_odds_reading, weights_of
-from bayou.learners.bank.pair_explanations import PairWeights, pair_weights
 from bayou.learners.bank.pairs import PairLanes, checked_cross, checked_pairs
-from bayou.learners.bank.presets import (
-    PRESETS,
-    LaneParametersMixin,
-    as_mappings,
-    outputs_of_lanes,
-    parse_lanes,
-    reference_lane,
-    settings_table,
-)
 from bayou.learners.bank.recombining import learn_lanes, recombine
 from bayou.learners.bank.running import BankRunner, LabelledRows, LaneRunner
 from bayou.learners.bank.sampling import draw
 from bayou.learners.bank.shards import BankSharding, merge_banks
 from bayou.learners.ensembles.delayed import DelayedRows
-from bayou.learners.ensembles.learner import Ensemble
+from bayou.learners.ensembles.learner import Ensemble, frozen_combination
 
 COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 
 
-class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
+class Bank(Ensemble, ShardingLearner):
     """Many priors side by side, combined by evidence: the default learner.
 
     Args:
@@ -121,11 +113,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
     """
 
     name = "bank"
-    _per_feature_arrays: tuple[str, ...] = ("state", "squares", "groups")  # type: ignore[misc]
-    _by_rows_at_hand = (
-        *("later shares", "later final shares", "later stacker means", "later stacker covariances", "later losses"),
-        *("later damping", "later kept", "tally", "delayed"),
-    )
+    _per_feature_arrays: tuple[str, ...] = ("state", "squares", "groups")
 
     def __init__(
         self,
@@ -143,7 +131,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         pair_bits: int = 22,
         head: int | str = 0,
     ) -> None:
-        chosen = check_choice("preset", preset, PRESETS) if lanes is None else parse_lanes(lanes)
+        chosen = check_choice("preset", preset, presets.PRESETS) if lanes is None else presets.parse_lanes(lanes)
         if intercept_variance is not None:
             intercept_variance = check_positive("intercept_variance", intercept_variance, high=1e15)
         super().__init__(
@@ -151,7 +139,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             dtype=dtype,
             intercept=intercept,
             preset=preset,
-            lanes=None if chosen == PRESETS.get(preset) else as_mappings(chosen),
+            lanes=None if chosen == presets.PRESETS.get(preset) else presets.as_mappings(chosen),
             combine=combine,
             narrowing=check_bool("narrowing", narrowing),
             intercept_variance=intercept_variance,
@@ -164,8 +152,10 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         if narrowing and not n_stackers:
             raise BadInput('narrowing goes by the stackers\' evidence; it needs combine="stack".')
         self._chosen = chosen
-        self._outputs = outputs = outputs_of_lanes(chosen)
-        settings = settings_table(chosen, intercept_variance)
+        # Lanes in full, so that presets may change; a head only if there is one.
+        self._stored_parameters = {"lanes": presets.as_mappings(chosen), "head": head or None}
+        self._outputs = outputs = presets.outputs_of_lanes(chosen)
+        settings = presets.settings_table(chosen, intercept_variance)
         state = self._n_features, self._has_intercept, self._dtype
         lanes = new_lanes(settings, *state)
         self._widest, self.wants_groups = lanes.max_prior_variance, pairs is not None or len(lanes.priors) > 0
@@ -188,17 +178,16 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         self._static = static | ~static.any()
         self._combination, self._later_combination = new_combinations(lanes, outputs, self._static, n_stackers)
         self._delayed = DelayedRows()
+        self._by_rows_at_hand = ("tally", "delayed", *(f"later {name}" for name in self._later_combination.arrays()))
         self._twin = None
         if joint is not None and joint.is_auto:
             self._twin = HeadTwin(new_combination(lanes, outputs, n_stackers), np.zeros(2))
-        self._use(lanes, pair_lanes, joint)
-
-    def _use(self, lanes: LaneState, pairs: PairLanes | None, head: Head | None) -> None:
-        """Use these lanes, and rebuild the parts that work on them."""
-        self._lanes, self._pairs, self._head, self._groups = lanes, pairs, head, GroupPriors(lanes)
-        live, later, narrows = self._combination, self._later_combination, self._parameters["narrowing"]
-        self._dropping = Dropping(live, later, self._static, lanes, self._groups, pairs, narrows, head, self._twin)
-        self._lane_runner = LaneRunner(lanes, self._groups, pairs, head)
+        self._lanes, self._pairs, self._head, self._groups = lanes, pair_lanes, joint, GroupPriors(lanes)
+        live, later = self._combination, self._later_combination
+        self._dropping = Dropping(
+            live, later, self._static, lanes, self._groups, pair_lanes, narrowing, joint, self._twin
+        )
+        self._lane_runner = LaneRunner(lanes, self._groups, pair_lanes, joint)
         self._runner = BankRunner(self._lane_runner, live, later, self._delayed, self._dropping)
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -288,7 +277,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
 
     def _predict_later(self, batch: Batch) -> Scores:
         rows = LabelledRows.unlabelled(batch, self._dtype)
-        return self._runner.predict(rows, self._frozen_combination, self._examples)
+        return self._runner.predict(rows, frozen_combination(self), self._examples)
 
     @property
     def supports_later(self) -> bool:
@@ -316,7 +305,7 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
             raise BadInput("a bank with a head cannot be trained in shards yet; use head=0.")
         return BankSharding(self)
 
-    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         merge_banks(self, others, base)
 
     # --- looking inside -----------------------------------------------------------------------------------------
@@ -338,17 +327,6 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         return outputs + [{"name": name, **numbers} for name, numbers in self.levels.items()]
 
     @property
-    def has_live_pairs(self) -> bool:
-        """True if there is a lane of crosses that the combination still uses."""
-        return self._pairs is not None and bool(self._pairs.live[0])
-
-    def pair_weights(self) -> PairWeights | None:
-        """Return the pairs that the lane of crosses has seen, with their weights; None for a bank without pairs."""
-        with self._lock:
-            pairs = self._pairs
-            return None if pairs is None else pair_weights(pairs, self._lanes, self._frozen_combination)
-
-    @property
     def levels(self) -> dict[str, dict[str, float]]:
         """Mean log loss so far, and share in the last level, of the bank, the mixture and the stackers."""
         with self._lock:
@@ -367,44 +345,47 @@ class Bank(LaneParametersMixin, Ensemble, ShardingLearner):
         with self._lock:
             return self._groups.learned()
 
-    @property
-    def _joint(self) -> Head | None:
-        """The head, if there is one that has not been dropped."""
-        return self._head if self._head is not None and self._head.live else None
-
-    def _weights_at(self, features: Any) -> np.ndarray:
-        indices = _indices(features, self._n_features)
-        if self._joint is not None:
-            weights = self._joint.weights_at(indices)
-            most = 1e37 if self._dtype == "float32" else 1e300
-            return np.clip([weights.mean, weights.variance], -most, most).astype(self._dtype)
-        return weights_of(self._lanes, self._frozen_combination, indices, self._pairs)
+    def covariance(self, features: Any) -> np.ndarray:
+        if (head := _live_head(self)) is None:
+            return super().covariance(features)
+        with self._lock:
+            return head.covariance_at(feature_numbers(features, self._n_features))
 
     def _mean_at(self, features: Any) -> np.ndarray:
-        return self._weights_at(features)[0]
+        return _weights_at(self, features)[0]
 
     def _variance_at(self, features: Any) -> np.ndarray:
-        return self._weights_at(features)[1]
-
-    def _covariance_at(self, features: np.ndarray) -> np.ndarray:
-        return super()._covariance_at(features) if self._joint is None else self._joint.covariance_at(features)
+        return _weights_at(self, features)[1]
 
     def _intercept(self) -> tuple[float, float]:
-        if self._joint is not None:
-            return self._joint.intercept()
-        return intercept_of(self._lanes, self._frozen_combination, self._pairs)
+        if (head := _live_head(self)) is not None:
+            return head.intercept()
+        return intercept_of(self._lanes, frozen_combination(self), self._pairs)
 
-    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
-        if self._joint is not None:
-            part = self._joint.parts(features)[0]
-            return WeightView(part.weights.mean, part.intercept[0], [part], "log_odds", self._joint.joint_at(features))
-        return log_odds_reading(self._lanes, self._frozen_combination, features, squares, self._pairs)
-
-    def _associated(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
-        return lane_reading(self._lanes, reference_lane(self._chosen), features, squares)
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None, associated: bool) -> WeightView:
+        if associated:
+            return lane_reading(self._lanes, presets.reference_lane(self._chosen), features, squares)
+        if (head := _live_head(self)) is not None:
+            part = head.parts(features)[0]
+            return WeightView(part.weights.mean, part.intercept[0], [part], "log_odds", head.joint_at(features))
+        return log_odds_reading(self._lanes, frozen_combination(self), features, squares, self._pairs)
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         draw(self._lanes, self._combination, batch, batch.indices, seed, purpose, scores, self._head)
+
+
+def _live_head(bank: Bank) -> Head | None:
+    """Return the head, if there is one that has not been dropped."""
+    return bank._head if bank._head is not None and bank._head.live else None
+
+
+def _weights_at(bank: Bank, features: Any) -> np.ndarray:
+    """Return means and variances of some features' weights."""
+    indices = _indices(features, bank._n_features)
+    if (head := _live_head(bank)) is None:
+        return weights_of(bank._lanes, frozen_combination(bank), indices, bank._pairs)
+    weights, most = head.weights_at(indices), 1e37 if bank._dtype == "float32" else 1e300
+    return np.clip([weights.mean, weights.variance], -most, most).astype(bank._dtype)
 
 
 def _indices(features: Any, n_features: int) -> np.ndarray:

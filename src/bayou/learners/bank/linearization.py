@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.learner import cast_batch
 from bayou.core.links import C8
 from bayou.core.prediction import Weights, WeightView, WeightViewPart
 from bayou.kernels.allocate import zeros
@@ -31,6 +32,7 @@ from bayou.learners.bank.lanes import (
     LaneState,
 )
 from bayou.learners.bank.pairs import PairLanes
+from bayou.learners.ensembles.learner import frozen_combination
 from bayou.learners.ensembles.stackers import MAX_STACKED_LOGIT, output_coefficients
 
 # A lane with less of the mixture than this changes no digit of a variance.
@@ -107,8 +109,8 @@ def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np
     So the first array has the coefficients of m, a sum of w x, and the second those of s, a sum of v x^2.
     """
     with bank._lock:
-        combination, rows = bank._frozen_combination, len(batch)
-        outputs = bank._lane_runner.predict(bank._cast_batch(batch), bank._examples)
+        combination, rows = frozen_combination(bank), len(batch)
+        outputs = bank._lane_runner.predict(cast_batch(bank, batch), bank._examples)
         each, of = _output_coefficients(combination)[0], combination.lane_of
         spread = combination.output_damping[combination.slots].astype(np.float64)
     found, said = np.zeros((2, rows, outputs.shape[2])), outputs.astype(np.float64)
@@ -125,7 +127,7 @@ def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np
 
 def mean_row_log_odds(bank: Any, known: MeanRowWeights) -> float:
     """Return the log-odds of the mean row, from the lanes' scores of it."""
-    combination = bank._frozen_combination
+    combination = frozen_combination(bank)
     each, offset = _output_coefficients(combination)
     spread, of = combination.output_damping[combination.slots].astype(np.float64), combination.lane_of
     return offset + float(each @ _cut(known.score_mean[of] / np.sqrt(1.0 + spread * known.score_variance[of])))

@@ -31,22 +31,9 @@ from bayou.core.gains import (
 from bayou.core.model_file import nonzero_rows
 from bayou.kernels.compiling import kernel
 from bayou.kernels.vector import LANES
+from bayou.learners.bank import lanes as layout
 from bayou.learners.bank.combination import Combination
-from bayou.learners.bank.lanes import (
-    ADAGRAD_RATE,
-    HAS_LEARNED_PRIOR,
-    INITIAL_PRECISION,
-    INTERCEPT_PRECISION,
-    PRECISION_PER_SQUARE,
-    PRIOR_PRECISION,
-    STREAM_MEAN_LOG_LENGTH,
-    STREAM_NON_UNIT_ROWS,
-    STREAM_ROWS,
-    STREAM_WEIGHT,
-    TIME_DECAY,
-    USE_DECAY,
-    LaneState,
-)
+from bayou.learners.bank.lanes import LaneState
 from bayou.learners.bank.priors import (
     FADE_REBASE_THRESHOLD,
     GROUPS,
@@ -66,8 +53,8 @@ BLOCK = 1 << 16
 def rules_of(lanes: LaneState) -> np.ndarray:
     """Return the merge rule of each lane, a constant of `core.gains`."""
     settings = lanes.settings
-    forgets = (settings[USE_DECAY] < 1) | (settings[TIME_DECAY] < 1)
-    return np.where(settings[ADAGRAD_RATE] > 0, GRADIENT, np.where(forgets, RULE_RECENT, RULE_EVIDENCE))
+    forgets = (settings[layout.USE_DECAY] < 1) | (settings[layout.TIME_DECAY] < 1)
+    return np.where(settings[layout.ADAGRAD_RATE] > 0, GRADIENT, np.where(forgets, RULE_RECENT, RULE_EVIDENCE))
 
 
 def gain_at(
@@ -103,14 +90,14 @@ def apply_feature_gain(
     own = lanes.state, lanes.squares, lanes.tracked, lanes.groups
     _join_at(*own, *some, float(weight), _rules(lanes, rules), lanes.prior_precisions, sums, *limits)
     if weight != 1:
-        lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]] += sums[lanes.settings[HAS_LEARNED_PRIOR] > 0]
+        lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]] += sums[lanes.settings[layout.HAS_LEARNED_PRIOR] > 0]
 
 
 def renew(lanes: LaneState) -> None:
     """Recompute the priors of groups that have statistics."""
-    learned = np.flatnonzero(lanes.settings[HAS_LEARNED_PRIOR])
+    learned = np.flatnonzero(lanes.settings[layout.HAS_LEARNED_PRIOR])
     met = lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]].any(axis=1)
-    compute_priors(lanes.priors, learned, lanes.prior_precisions, lanes.settings[INITIAL_PRECISION])
+    compute_priors(lanes.priors, learned, lanes.prior_precisions, lanes.settings[layout.INITIAL_PRECISION])
     lanes.priors[:, PRIOR_PRECISION_P] *= met  # 0, as at the start, for groups without statistics
 
 
@@ -137,15 +124,12 @@ def apply_global_gain(lanes: LaneState, gains: np.ndarray, parts: int, weight: f
     lanes.intercept[:] = apply_gain(intercept, intercept.held, pairs[0], pairs[1], parts, weight, rules)
     lanes.scale[:] = apply_gain(scale, scale.held, pairs[2], pairs[3], parts, weight, _scale_rules(rules))
     np.clip(lanes.scale[0], -SCALE_FARTHEST, SCALE_FARTHEST, out=lanes.scale[0])
-    more[STREAM_WEIGHT] /= weight
+    more[layout.STREAM_WEIGHT] /= weight
     total = np.maximum(_summed(lanes.stream) + more, [0.0, -np.inf, 0.0, 0.0])
-    length = total[STREAM_MEAN_LOG_LENGTH] / total[STREAM_ROWS] if total[STREAM_ROWS] else 0.0
-    lanes.stream[[STREAM_ROWS, STREAM_MEAN_LOG_LENGTH, STREAM_NON_UNIT_ROWS, STREAM_WEIGHT]] = (
-        total[STREAM_ROWS],
-        length,
-        total[STREAM_NON_UNIT_ROWS],
-        total[STREAM_WEIGHT],
+    total[layout.STREAM_MEAN_LOG_LENGTH] = (
+        total[layout.STREAM_MEAN_LOG_LENGTH] / total[layout.STREAM_ROWS] if total[layout.STREAM_ROWS] else 0.0
     )
+    lanes.stream[:] = total
     if weight == 1:
         _store_sums(lanes, sums)
 
@@ -156,7 +140,7 @@ def discount_lanes(lanes: LaneState, share: float) -> None:
     lanes.intercept[1] *= lasting
     lanes.scale[1] *= share
     rows = nonzero_rows(lanes.state)
-    natural = np.flatnonzero(lanes.settings[HAS_LEARNED_PRIOR])
+    natural = np.flatnonzero(lanes.settings[layout.HAS_LEARNED_PRIOR])
     place = natural // LANES * 2 * LANES + natural % LANES
     for start in range(0, len(rows), BLOCK):
         here = rows[start : start + BLOCK]
@@ -185,7 +169,7 @@ def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
     base = into._replace(**{name: getattr(into, name).copy() for name in small})
     met = [changed_features(part, base) for part in parts]
     features = np.unique(np.concatenate(met))
-    learned = sum(bool(part.stream[STREAM_WEIGHT] > base.stream[STREAM_WEIGHT]) for part in parts)
+    learned = sum(bool(part.stream[layout.STREAM_WEIGHT] > base.stream[layout.STREAM_WEIGHT]) for part in parts)
     apply_global_gain(into, np.sum([global_gain(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
     for start in range(0, len(features), BLOCK):
         here = features[start : start + BLOCK]
@@ -215,8 +199,10 @@ class _MergeConfig(NamedTuple):
 
 def _rules(lanes: LaneState, rules: np.ndarray) -> _MergeConfig:
     factors, settings = lanes.factors(), lanes.settings
-    prior, per_square = np.where(settings[ADAGRAD_RATE] > 0, 0.0, settings[[PRIOR_PRECISION, PRECISION_PER_SQUARE]])
-    into_b, natural = np.where(rules == RULE_RECENT, 1.0 / factors, factors), settings[HAS_LEARNED_PRIOR] > 0
+    prior, per_square = np.where(
+        settings[layout.ADAGRAD_RATE] > 0, 0.0, settings[[layout.PRIOR_PRECISION, layout.PRECISION_PER_SQUARE]]
+    )
+    into_b, natural = np.where(rules == RULE_RECENT, 1.0 / factors, factors), settings[layout.HAS_LEARNED_PRIOR] > 0
     return _MergeConfig(rules, factors**2, into_b, prior, per_square, natural, lanes.fade[0], lanes.fade[0])
 
 
@@ -294,7 +280,7 @@ def _faded(lanes: LaneState, base: np.ndarray) -> np.ndarray:
 
 def _units(lanes: LaneState) -> np.ndarray:
     """Return the factors that convert prior statistics to the units of the features."""
-    factors = lanes.factors()[lanes.settings[HAS_LEARNED_PRIOR] > 0]
+    factors = lanes.factors()[lanes.settings[layout.HAS_LEARNED_PRIOR] > 0]
     return np.stack([factors**2, np.ones(len(factors))], axis=1)[:, :, None]
 
 
@@ -317,11 +303,8 @@ def _store_sums(lanes: LaneState, sums: np.ndarray) -> None:
 
 
 def _intercepts(lanes: LaneState) -> LocationStrength:
-    return LocationStrength(
-        lanes.intercept[0],
-        lanes.intercept[1],
-        np.where(lanes.settings[ADAGRAD_RATE] > 0, 0.0, lanes.settings[INTERCEPT_PRECISION]),
-    )
+    prior = np.where(lanes.settings[layout.ADAGRAD_RATE] > 0, 0.0, lanes.settings[layout.INTERCEPT_PRECISION])
+    return LocationStrength(lanes.intercept[0], lanes.intercept[1], prior)
 
 
 def _scales(lanes: LaneState) -> LocationStrength:
@@ -331,7 +314,7 @@ def _scales(lanes: LaneState) -> LocationStrength:
 def _summed(stream: np.ndarray) -> np.ndarray:
     """Return the counters of the stream, with the sum of log lengths in place of their mean."""
     summed = stream.copy()
-    summed[STREAM_MEAN_LOG_LENGTH] *= stream[STREAM_ROWS]
+    summed[layout.STREAM_MEAN_LOG_LENGTH] *= stream[layout.STREAM_ROWS]
     return summed
 
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from bayou.core.batch import Batch
 from bayou.core.checks import check_choice, check_int, check_iterable, shortened_repr
 from bayou.core.errors import BadInput
 from bayou.core.prediction import Weights, WeightViewPart
+from bayou.kernels.row_layout import BatchArrays
 from bayou.learners.bank import crosses, factors
 from bayou.learners.bank.combination import Output
 from bayou.learners.bank.factors import FactorState
-from bayou.learners.bank.lanes import stream_scale
+from bayou.learners.bank.row_scaling import stream_scale
 
 KINDS = {
     "crosses": "a lane of hashed pairs",
@@ -141,26 +141,20 @@ class PairLanes:
         return was
 
     def tasks(
-        self,
-        batch: Batch,
-        groups: np.ndarray,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        row: int,
-        last: int,
-        examples: int,
-        said: np.ndarray,
+        self, rows: BatchArrays, groups: np.ndarray, row: int, last: int, examples: int, said: np.ndarray
     ) -> list[Callable[[], Any]]:
         """Return tasks, to run in any order, that predict rows `row` to `last` and learn from those with a weight."""
-        rows = batch.indptr, batch.indices, batch.values, groups, batch.max_row_length, signs, weights
         if not all(self.live):
             said[row:last, :, self.column :] = 0.0
         found: list[Callable[[], Any]] = []
         if self.factors is not None and any(self.live[1:]):
-            told = row, last, examples, self.column + 1, said
-            found.append(partial(factors.run_factors, *rows, self.factors, *told))
+            found.append(
+                partial(factors.run_factors, rows, groups, self.factors, row, last, examples, self.column + 1, said)
+            )
         if self.live[0]:
-            found.append(partial(crosses.run_crosses, *rows, self.crosses, row, last, examples, self.column, said))
+            found.append(
+                partial(crosses.run_crosses, rows, groups, self.crosses, row, last, examples, self.column, said)
+            )
         return found
 
     def next_check_example(self, examples: int) -> int:

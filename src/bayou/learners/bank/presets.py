@@ -15,21 +15,8 @@ from bayou.core.checks import check_bool, check_positive
 from bayou.core.errors import BadInput
 from bayou.core.links import C8
 from bayou.kernels.vector import pad_to_lanes
+from bayou.learners.bank import lanes as layout
 from bayou.learners.bank.combination import Output
-from bayou.learners.bank.lanes import (
-    ADAGRAD_RATE,
-    HAS_LEARNED_PRIOR,
-    HAS_LEARNED_SCALE,
-    INITIAL_PRECISION,
-    INTERCEPT_PRECISION,
-    IS_ACTIVE,
-    IS_NORMALIZED,
-    PRECISION_PER_SQUARE,
-    PRIOR_PRECISION,
-    TIME_DECAY,
-    UPDATE_DAMPING,
-    USE_DECAY,
-)
 
 MAX_LANES = 64
 
@@ -106,22 +93,6 @@ def as_mappings(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
     return [asdict(lane) | {"temper": list(lane.temper)} for lane in lanes]
 
 
-class LaneParametersMixin:
-    """Mixin of `Bank` that writes its lanes to files in full, so that presets may change."""
-
-    @classmethod
-    def _parameters_to_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        lanes = parameters.get("lanes") or as_mappings(PRESETS[parameters.get("preset", "slim")])
-        written = {key: value for key, value in parameters.items() if key != "head" or value}
-        return written | {"lanes": lanes}
-
-    @classmethod
-    def _parameters_from_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        preset = parameters.get("preset", "slim")
-        lanes = parameters.pop("lanes")
-        return parameters if lanes == as_mappings(PRESETS[preset]) else parameters | {"lanes": lanes}
-
-
 def parse_lanes(lanes: Sequence[Any]) -> tuple[Lane, ...]:
     """Check the lanes that the caller gives, and return them as `Lane` objects."""
     if isinstance(lanes, str | bytes) or not isinstance(lanes, Sequence) or not 1 <= len(lanes) <= MAX_LANES:
@@ -175,19 +146,29 @@ def outputs_of_lanes(lanes: Sequence[Lane]) -> list[Output]:
 
 def settings_table(lanes: Sequence[Lane], intercept_variance: float | None) -> np.ndarray:
     """Return the table of settings, one column per lane; `intercept_variance` None means max(3, prior_variance)."""
-    settings = np.zeros((TIME_DECAY + 1, pad_to_lanes(len(lanes))))
-    settings[[PRIOR_PRECISION, INITIAL_PRECISION, USE_DECAY, TIME_DECAY, INTERCEPT_PRECISION]] = 1.0  # padding lanes
+    settings = np.zeros((layout.TIME_DECAY + 1, pad_to_lanes(len(lanes))))
+    settings[
+        [
+            layout.PRIOR_PRECISION,
+            layout.INITIAL_PRECISION,
+            layout.USE_DECAY,
+            layout.TIME_DECAY,
+            layout.INTERCEPT_PRECISION,
+        ]
+    ] = 1.0  # padding lanes
     for k, lane in enumerate(lanes):
         mine = settings[:, k]
-        mine[UPDATE_DAMPING], mine[IS_ACTIVE] = C8 * lane.temper[0], 1.0
+        mine[layout.UPDATE_DAMPING], mine[layout.IS_ACTIVE] = C8 * lane.temper[0], 1.0
         if lane.rate is not None:
-            mine[ADAGRAD_RATE] = lane.rate
+            mine[layout.ADAGRAD_RATE] = lane.rate
             continue
         precision = 1.0 / lane.prior_variance
-        mine[PRIOR_PRECISION], mine[PRECISION_PER_SQUARE] = (0.0, precision) if lane.normalise else (precision, 0.0)
-        mine[INITIAL_PRECISION], mine[USE_DECAY] = precision, 1.0 / (1.0 + lane.memory)
-        mine[HAS_LEARNED_SCALE], mine[IS_NORMALIZED] = lane.scale, lane.normalise
-        mine[HAS_LEARNED_PRIOR], mine[TIME_DECAY] = lane.learned_prior, 1.0 - lane.fading
+        mine[layout.PRIOR_PRECISION], mine[layout.PRECISION_PER_SQUARE] = (
+            (0.0, precision) if lane.normalise else (precision, 0.0)
+        )
+        mine[layout.INITIAL_PRECISION], mine[layout.USE_DECAY] = precision, 1.0 / (1.0 + lane.memory)
+        mine[layout.HAS_LEARNED_SCALE], mine[layout.IS_NORMALIZED] = lane.scale, lane.normalise
+        mine[layout.HAS_LEARNED_PRIOR], mine[layout.TIME_DECAY] = lane.learned_prior, 1.0 - lane.fading
         wide = max(3.0, lane.prior_variance) if intercept_variance is None else intercept_variance
-        mine[INTERCEPT_PRECISION] = 1.0 / wide
+        mine[layout.INTERCEPT_PRECISION] = 1.0 / wide
     return settings

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayou.core.batch import Batch, require_labels
 from bayou.core.errors import BadInput
-from bayou.core.learner import LEARN_CHUNK_ROWS
+from bayou.core.learner import check_writable, checked_chunks
+from bayou.core.state import touch
 from bayou.learners.bank.combination import (
     DELAYED_LOSS,
     Combination,
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
 def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
     """Learn rows with the lanes alone; `renews`: whether their priors are recomputed meanwhile."""
-    bank._check_writable()
+    check_writable(bank)
     with bank._lock:
-        negative, chunks = _checked_chunks(bank, batch)
-        for rows in chunks:
-            bank.touch(rows.batch.indices)
+        negative, chunks = checked_chunks(bank, batch)
+        for chunk in chunks:
+            rows = LabelledRows(*chunk)
+            touch(bank, rows.batch.indices)
             outputs = bank._lane_runner.discarded_outputs(rows.n_rows)
             bank._lane_runner.run(rows, 0, rows.n_rows, bank._examples, outputs, renews=renews)
             bank._examples += int(np.count_nonzero(rows.weights))
@@ -42,18 +44,16 @@ def recombine(
     bank: Bank, batches: Iterable[Batch], on_told: Callable[[Batch, np.ndarray], object] | None, learn: bool
 ) -> float:
     """Relearn the combinations from scratch; return the mean log loss of the rows (`Bank.recombine`)."""
-    bank._check_writable()
+    check_writable(bank)
     with bank._lock:
         live, later = _new_combinations(bank)
         n_counted, total_loss, total_weight = 0, 0.0, 0.0
         for batch in require_labels(batches):
-            negative, chunks = _checked_chunks(bank, batch)
-            for rows in chunks:
-                batch, signs, weights = rows
-                if not learn:
-                    rows = rows._replace(weights=np.zeros_like(weights))
-                elif weights.any():
-                    bank.touch(batch.indices)
+            negative, chunks = checked_chunks(bank, batch)
+            for batch, signs, weights in chunks:
+                if learn and weights.any():
+                    touch(bank, batch.indices)
+                rows = LabelledRows(batch, signs, weights if learn else np.zeros_like(weights))
                 outputs = bank._lane_runner.learn(rows, bank._examples)
                 bank._examples += int(np.count_nonzero(rows.weights))
                 probability = _learn_combinations(outputs, signs, weights, live, later, n_counted)
@@ -81,16 +81,6 @@ def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
     for combination in (live, later):
         combination.stacker_prior[2:] *= combination.is_kept[2:]
     return live, later
-
-
-def _checked_chunks(bank: Bank, batch: Batch) -> tuple[int | None, Iterator[LabelledRows]]:
-    """Check a batch as a whole; return its label of negatives, and its rows in chunks of LEARN_CHUNK_ROWS."""
-    bank._check(batch, learn=True)
-    weights = bank._row_weights(batch)
-    signs, negative = bank._targets(batch, weights)
-    cuts = [slice(start, start + LEARN_CHUNK_ROWS) for start in range(0, len(batch), LEARN_CHUNK_ROWS)]
-    parts = ((batch if len(cuts) == 1 else batch[cut], cut) for cut in cuts)
-    return negative, (LabelledRows(bank._cast_batch(part), signs[cut], weights[cut]) for part, cut in parts)
 
 
 def _learn_combinations(

@@ -15,6 +15,7 @@ from bayou.core import threads
 from bayou.core.batch import Batch
 from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.core.prediction import Scores
+from bayou.kernels.row_layout import batch_arrays
 from bayou.learners.bank.combination import Combination, combine, learn_sampled_rows
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.groups import GroupPriors
@@ -90,25 +91,15 @@ class LaneRunner:
         batch, signs, weights = rows
         groups = self.groups.of_batch(batch, learns=bool(weights.any()))
         lanes = self._lanes if renews else self._lanes._replace(should_renew_priors=False)
-        arrays = (
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.max_row_length,
-            batch.is_all_ones,
-            groups,
-            signs,
-            weights,
-        )
+        arrays = batch_arrays(batch, signs, weights)
         end: list[tuple[int, int]] = []
 
         def run() -> None:
-            end.append(run_lanes(*arrays, lanes, start, stop, examples, stop_example, outputs))
+            end.append(run_lanes(arrays, groups, lanes, start, stop, examples, stop_example, outputs))
 
         def tasks(last: int) -> list[Callable[[], Any]]:
-            rows_beside = batch, groups, signs, weights, start, last
-            found = [] if self.pairs is None else self.pairs.tasks(*rows_beside, examples, outputs)
-            return found + ([] if self.head is None else self.head.tasks(*rows_beside, outputs, renews))
+            beside = [] if self.pairs is None else self.pairs.tasks(arrays, groups, start, last, examples, outputs)
+            return beside + ([] if self.head is None else self.head.tasks(arrays, groups, start, last, outputs, renews))
 
         if stop_example >= 0 and examples + stop - start >= stop_example:  # where it ends is not known yet
             run()

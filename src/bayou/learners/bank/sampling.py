@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.learner import Learner
 from bayou.core.links import C8
+from bayou.core.sampling import draw_gaussian
 from bayou.kernels.random import choices
 from bayou.learners.bank.combination import Combination
 from bayou.learners.bank.head import Head
@@ -68,4 +68,4 @@ def draw(
         _, weights, (bias, unsure) = lane_component(lanes, lane, places)
         variance = share * np.asarray(weights.variance)
         intercept = (bias, share * unsure) if lanes.has_intercept else (0.0, 0.0)
-        Learner._draw_gaussian(batch, weights.mean, variance, intercept, seed, draws, scores)
+        draw_gaussian(batch, weights.mean, variance, intercept, seed, draws, scores)

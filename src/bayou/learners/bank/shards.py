@@ -9,37 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayou.core.batch import Batch
+from bayou.core.learner import adopt_state
 from bayou.core.sharding import Rows, Sharding
+from bayou.learners.bank import merging, pair_merging
 from bayou.learners.bank.combination import reset_shares
 from bayou.learners.bank.head_merging import merge_heads
 from bayou.learners.bank.lanes import STREAM_WEIGHT
-from bayou.learners.bank.merging import (
-    apply_feature_gain,
-    apply_global_gain,
-    changed_features,
-    discount_lanes,
-    gain_at,
-    global_gain,
-    global_gain_size,
-    merge_combinations,
-    merge_lanes,
-    renew,
-    rules_of,
-)
-from bayou.learners.bank.pair_merging import (
-    OF_PLACE,
-    apply_cross_gain,
-    changed_factors,
-    changed_places,
-    cross_gain,
-    discount_pairs,
-    factor_rules,
-    gain_factors,
-    gain_pairs_apart,
-    join_factors,
-    join_pairs_apart,
-    merge_pair_lanes,
-)
 from bayou.learners.bank.recombining import learn_lanes
 from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED
 
@@ -60,71 +35,76 @@ class BankSharding(Sharding):
         learn_lanes(self.learner, batch, renews=not shard)  # rows counted several times say little about the prior
 
     def _finish_merge(self) -> None:
-        renew(self._lanes)
+        merging.renew(self._lanes)
 
     @property
     def _n_mergeable_rows(self) -> int:
         return super()._n_mergeable_rows + (0 if self._pairs is None else len(self._pairs.crosses.weights))
 
     def _changed_since(self, base: Any) -> np.ndarray:
-        features = changed_features(self._lanes, base._lanes)
+        features = merging.changed_features(self._lanes, base._lanes)
         if self._pairs is None or base._pairs is None:
             return features
-        return np.union1d(features, changed_factors(self._pairs, base._pairs))
+        return np.union1d(features, pair_merging.changed_factors(self._pairs, base._pairs))
 
     def _feature_gain(self, base: Rows, features: np.ndarray) -> np.ndarray:
         fade = base["fade"].reshape(self._lanes.fade.shape)
-        found = gain_at(self._lanes, base, fade, features, rules_of(self._lanes))
+        found = merging.gain_at(self._lanes, base, fade, features, merging.rules_of(self._lanes))
         if self._pairs is None or self._pairs.factors is None:
             return found
-        rules = factor_rules(averaged=False)
-        return np.hstack([found, gain_factors(self._pairs.factors, base["factors"], features, rules)])
+        rules = pair_merging.factor_rules(averaged=False)
+        return np.hstack([found, pair_merging.gain_factors(self._pairs.factors, base["factors"], features, rules)])
 
     def _global_gain(self, base: Rows) -> np.ndarray:
         lanes = self._lanes
         apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")}
         apart["pending_sums"] = "fresh priors"
         before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
-        found = global_gain(lanes, lanes._replace(**before), rules_of(lanes))
+        found = merging.global_gain(lanes, lanes._replace(**before), merging.rules_of(lanes))
         if self._pairs is None:
             return found
-        return np.concatenate([found, gain_pairs_apart(self._pairs, self._pairs.with_global_arrays(base))])
+        return np.concatenate([found, pair_merging.gain_pairs_apart(self._pairs, self._pairs.with_global_arrays(base))])
 
     def _changed_extra_rows(self, base: Rows) -> np.ndarray:
         if self._pairs is None:
             return super()._changed_extra_rows(base)
-        return self.learner.n_features + changed_places(self._pairs, self._pairs.with_global_arrays(base))
+        return self.learner.n_features + pair_merging.changed_places(self._pairs, self._pairs.with_global_arrays(base))
 
     def _gain_of_extra_rows(self, base: Rows, places: np.ndarray, width: int) -> np.ndarray:
         assert self._pairs is not None
         rows = np.zeros((len(places), width))
         places = places - self.learner.n_features
-        rows[:, :OF_PLACE] = cross_gain(self._pairs, self._pairs.with_global_arrays(base), places)
+        rows[:, : pair_merging.OF_PLACE] = pair_merging.cross_gain(
+            self._pairs, self._pairs.with_global_arrays(base), places
+        )
         return rows
 
     def _apply_global_gain(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        own = global_gain_size(self._lanes)
+        own = merging.global_gain_size(self._lanes)
         self.learner._groups.rebase_fade()
-        apply_global_gain(self._lanes, gains[:own], parts, weight, rules_of(self._lanes))
+        merging.apply_global_gain(self._lanes, gains[:own], parts, weight, merging.rules_of(self._lanes))
         if self._pairs is not None:
-            join_pairs_apart(self._pairs, gains[own:], parts, weight)
+            pair_merging.join_pairs_apart(self._pairs, gains[own:], parts, weight)
 
     def _apply_feature_gain(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
         n_features, width = self.learner.n_features, 2 * self._lanes.width + 3
         own = int(np.count_nonzero(features < n_features))
-        apply_feature_gain(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules_of(self._lanes))
+        rules = merging.rules_of(self._lanes)
+        merging.apply_feature_gain(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules)
         self.learner._groups.has_groups |= bool(gains[:own, width - 1].any())
         if self._pairs is None:
             return
         if self._pairs.factors is not None:
-            rules = factor_rules(averaged=False)
-            join_factors(self._pairs.factors, features[:own], gains[:own, width:], met[:own], weight, rules)
-        apply_cross_gain(self._pairs, features[own:] - n_features, gains[own:, :OF_PLACE], met[own:], weight)
+            rules = pair_merging.factor_rules(averaged=False)
+            factors, own_gains = self._pairs.factors, gains[:own, width:]
+            pair_merging.join_factors(factors, features[:own], own_gains, met[:own], weight, rules)
+        places, gains = features[own:] - n_features, gains[own:, : pair_merging.OF_PLACE]
+        pair_merging.apply_cross_gain(self._pairs, places, gains, met[own:], weight)
 
     def _discount(self, share: float) -> None:
-        discount_lanes(self._lanes, share)
+        merging.discount_lanes(self._lanes, share)
         if self._pairs is not None:
-            discount_pairs(self._pairs, share)
+            pair_merging.discount_pairs(self._pairs, share)
 
 
 def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
@@ -142,23 +122,30 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
     losses = _sum_over_shards([one._combination.summed_losses() for one in banks], into._combination.summed_losses())
     later_losses = counts @ [one._later_combination.summed_losses() for one in banks] / counts.sum()
     # combinations
-    merge_combinations([one._combination for one in banks], counts)
-    merge_combinations([one._later_combination for one in banks], counts)
+    merging.merge_combinations([one._combination for one in banks], counts)
+    merging.merge_combinations([one._later_combination for one in banks], counts)
     for combination, summed in ((bank._combination, losses), (bank._later_combination, later_losses)):
         combination.losses[:] = summed, np.ones_like(summed)
     reset_shares(bank._later_combination)
-    bank._delayed.tally[:], bank._delayed.progress[:] = tally, (n_learned, progress[:, IS_RESTING].max())
+    into._delayed.tally[:], into._delayed.progress[:] = tally, (n_learned, progress[:, IS_RESTING].max())
+    into._combination.copy_from(bank._combination)
+    into._later_combination.copy_from(bank._later_combination)
+    if into._twin is not None and bank._twin is not None:
+        into._twin.combination.copy_from(bank._twin.combination)
+        into._twin.progress[:] = bank._twin.progress
     # lanes
-    merge_lanes([one._lanes for one in banks], into._lanes)
+    merging.merge_lanes([one._lanes for one in banks], into._lanes)
     if into._pairs is not None:
         before: Any = type(bank)(**bank.parameters) if base is None else base
-        merge_pair_lanes([one._pairs for one in banks if one._pairs is not None], into._pairs, before._pairs)
+        pair_merging.merge_pair_lanes(
+            [one._pairs for one in banks if one._pairs is not None], into._pairs, before._pairs
+        )
     if into._head is not None:
         merge_heads([one._head for one in banks if one._head is not None], into._head)
-    has_groups = any(one._groups.has_groups for one in banks)
-    bank._use(into._lanes._replace(settings=bank._lanes.settings), into._pairs, into._head)
-    bank._groups.has_groups = has_groups
-    bank._dropping.drop(dropped)
+    into._groups.has_groups = any(one._groups.has_groups for one in banks)
+    into._dropping.drop(dropped)
+    into._examples, into._negative, into._frozen = bank._examples, bank._negative, bank._frozen
+    adopt_state(bank, into)
 
 
 def _sum_over_shards(parts: Any, base: Any) -> Any:

@@ -7,7 +7,6 @@ table costs no memory until it is touched. The row after the last feature is spa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,7 +34,7 @@ from bayou.kernels.row_layout import (
     prefetch_start,
 )
 from bayou.kernels.vector import LANES, broadcast, cast_like, extract_lane, load, replace_lane, sqrt, store, sum_lanes
-from bayou.learners.bases.location_strength import merge_pairs
+from bayou.learners.bases.location_strength import LocationStrengthSharding, merge_pairs
 
 # The columns of a state:
 #     MEAN_SHIFT      the mean, minus that of the prior
@@ -160,7 +159,7 @@ class DiagonalGaussian(Learner):
         shift, gain = self._intercept_state[0]
         return float(shift), float(1.0 / (gain + self._intercept_precision))
 
-    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         """Add to 1/v and mu/v what the others have gained over the prior, or over `base`."""
         prior = self._prior[:, PRECISION] if len(self._prior) == 1 else self._prior[:-1, PRECISION]
         for name, held in (("state", prior), ("intercept", self._intercept_precision)):
@@ -175,11 +174,12 @@ class DiagonalGaussian(Learner):
         """The rule of `core.gains` by which weights are merged."""
         return RULE_EVIDENCE
 
-    def _prior_precision_at(self, features: np.ndarray) -> np.ndarray:
-        return self._prior_at(features)[:, PRECISION].astype(np.float64)
+    @property
+    def sharding(self) -> LocationStrengthSharding:
+        def prior_at(features: np.ndarray) -> np.ndarray:
+            return self._prior_at(features)[:, PRECISION].astype(np.float64)
 
-    def _intercept_prior_precision(self) -> float:
-        return self._intercept_precision
+        return LocationStrengthSharding(self, self._rule, prior_at, self._intercept_precision)
 
 
 def _per_feature_prior(name: str, value: Any, n_features: int, positive: bool) -> float | np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from bayou.core.gains import (
     check_grew_from,
     gain,
 )
+from bayou.core.learner import Learner
 from bayou.core.sharding import Rows, Sharding, ShardingLearner
 
 # Rows merged at a time, to bound the float64 copies.
@@ -59,64 +60,49 @@ def _places(rows: np.ndarray, held: np.ndarray) -> LocationStrength:
     return LocationStrength(rows[:, 0].astype(np.float64), rows[:, 1].astype(np.float64), held)
 
 
-class LocationStrengthMixin(ShardingLearner):
-    """Mixin of learners with the arrays `state`, (location, strength) of each weight, and `intercept`, one such row."""
-
-    @property
-    def sharding(self) -> LocationStrengthSharding:
-        return LocationStrengthSharding(self)
-
-    @property
-    def _rule(self) -> int:
-        raise NotImplementedError
-
-    def _prior_precision_at(self, features: np.ndarray) -> np.ndarray:
-        """Return the prior precision of the weights of some features; 0 without a prior."""
-        return np.zeros(len(features))
-
-    def _intercept_prior_precision(self) -> float:
-        """Return the prior precision of the intercept."""
-        return 0.0
-
-
 class LocationStrengthSharding(Sharding):
-    """Gains of a `LocationStrengthMixin` learner."""
+    """Gains of a learner with the arrays `state`, (location, strength) of each weight, and `intercept`, one such row.
 
-    learner: LocationStrengthMixin
+    Args:
+        learner: the learner.
+        rule: the rule of `core.gains` by which weights are merged.
+        prior_at: returns the prior precision of the weights of some features.
+        intercept_prior: the prior precision of the intercept.
+    """
+
+    def __init__(
+        self, learner: Learner, rule: int, prior_at: Callable[[np.ndarray], np.ndarray], intercept_prior: float
+    ) -> None:
+        super().__init__(learner)
+        self._rule, self._prior_at, self._intercept_prior = rule, prior_at, intercept_prior
 
     def _changed_since(self, base: ShardingLearner) -> np.ndarray:
         return changed_rows([self.learner._arrays()["state"]], [base._arrays()["state"]])
 
     def _feature_gain(self, base: Rows, features: np.ndarray) -> np.ndarray:
-        return self._gain(
-            self.learner._arrays()["state"][features], base["state"], self.learner._prior_precision_at(features)
-        )
+        return self._gain(self.learner._arrays()["state"][features], base["state"], self._prior_at(features))
 
     def _global_gain(self, base: Rows) -> np.ndarray:
-        return self._gain(
-            self.learner._arrays()["intercept"], base["intercept"], self.learner._intercept_prior_precision()
-        ).ravel()
+        return self._gain(self.learner._arrays()["intercept"], base["intercept"], self._intercept_prior).ravel()
 
     def _apply_global_gain(self, gains: np.ndarray, parts: int, weight: float) -> None:
-        self._join(
-            "intercept", np.zeros(1, np.int64), self.learner._intercept_prior_precision(), gains[None], parts, weight
-        )
+        self._join("intercept", np.zeros(1, np.int64), self._intercept_prior, gains[None], parts, weight)
 
     def _apply_feature_gain(self, features: np.ndarray, gains: np.ndarray, met: np.ndarray, weight: float) -> None:
-        self._join("state", features, self.learner._prior_precision_at(features), gains, met, weight)
+        self._join("state", features, self._prior_at(features), gains, met, weight)
 
     def _discount(self, share: float) -> None:
-        if self.learner._rule != RULE_RECENT:
+        if self._rule != RULE_RECENT:
             for name in ("state", "intercept"):
                 self.learner._arrays()[name][:, 1] *= share
 
     def _gain(self, rows: np.ndarray, base: np.ndarray, held: Any) -> np.ndarray:
         now, before = _places(rows, held), _places(base, held)
-        a, b = gain(now, before, self.learner._rule)
-        check_grew_from(a, before, self.learner._rule)
+        a, b = gain(now, before, self._rule)
+        check_grew_from(a, before, self._rule)
         return np.stack([a, b], axis=1)
 
     def _join(self, name: str, rows: np.ndarray, held: Any, gains: np.ndarray, met: Any, weight: float) -> None:
         array = self.learner._arrays()[name]
-        joint = apply_gain(_places(array[rows], held), held, gains[:, 0], gains[:, 1], met, weight, self.learner._rule)
+        joint = apply_gain(_places(array[rows], held), held, gains[:, 0], gains[:, 1], met, weight, self._rule)
         array[rows] = np.stack(joint, axis=1)

@@ -46,8 +46,9 @@ from bayou.core.batch import Batch, Example
 from bayou.core.checks import check_bool, check_choice, check_int, shortened_repr
 from bayou.core.class_prediction import ClassPrediction, ClassScores, class_names
 from bayou.core.errors import BadInput
-from bayou.core.learner import PURPOSES, allocate_draws
+from bayou.core.learner import cast_batch, check_rows, run_next
 from bayou.core.prediction import WeightView, no_posterior
+from bayou.core.sampling import PURPOSES, allocate_draws
 from bayou.core.validation import feature_numbers
 from bayou.learners.bank import Bank
 from bayou.learners.classes.class_labels import MAX_CLASSES, numbers_of, own_classes
@@ -127,7 +128,14 @@ class Classes(Ensemble):
         self._banks, self._certain = issubclass(make, Bank), not self._inner.posterior
         own |= {"dtype": self._dtype, "intercept": self._has_intercept}
         self._members = Members(make, self._n_features, self._banks, own)
-        self._widest = self._members.like._widest
+        like = self._members.like
+        self._widest, self.wants_groups, self._no_target = like._widest, like.wants_groups, -1
+        self.has_posterior = self._inner.posterior
+        if own.get("lanes") is None:
+            self._stored_parameters = like._stored_parameters
+        elif like._parameters["lanes"] is None:  # those of the preset, as files have them
+            del self._parameters["lanes"]
+            self._stored_parameters = like._stored_parameters
         stacked = StackedOutputs.of(self._members.like, light)
         self._combination = new_stack(stacked.lane_of.size, self._max_classes, self._has_intercept)
         self._later_combination = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
@@ -161,15 +169,10 @@ class Classes(Ensemble):
             examples += int(np.count_nonzero(weights[rows]))
         return told[0] if len(told) == 1 else ClassScores.concatenate(told)
 
-    _concatenate_scores = staticmethod(ClassScores.concatenate)
-
-    def _predict_next(self, batch: Batch) -> Any:
-        return self._run(batch, np.full(len(batch), -1), np.zeros(len(batch), self._dtype))
-
     def _predict_later(self, batch: Batch) -> Any:
         """Predict later rows with the banks' combinations and the stack for them; other learners as for next rows."""
         if not self._banks or not self._members.learners or not self.supports_later:
-            return self._predict_next(batch)
+            return run_next(self, batch)
         return self._runner.predict_later(batch, self._examples)
 
     @property
@@ -201,8 +204,8 @@ class Classes(Ensemble):
         check_choice("purpose", purpose, PURPOSES)
         seed = check_int("seed", seed, 0, 2**64 - 1)
         with self._lock:
-            self._check(batch)
-            batch = self._cast_batch(batch)
+            check_rows(self, batch)
+            batch = cast_batch(self, batch)
             allocate_draws(n_draws, len(batch) * max(len(self._members.learners), 1))
             logits = drawn_logits(
                 self._members.learners, batch, self._members.index.rows_of(batch.indices), seed, purpose, n_draws
@@ -235,10 +238,6 @@ class Classes(Ensemble):
     # --- looking inside -----------------------------------------------------------------------------------------
 
     @property
-    def wants_groups(self) -> bool:  # type: ignore[override]
-        return self._members.like.wants_groups
-
-    @property
     def labels(self) -> np.ndarray:
         """The label of each class so far, in the order of the columns of probabilities."""
         return self._members.labels.copy()
@@ -252,10 +251,6 @@ class Classes(Ensemble):
     def counts(self) -> np.ndarray:
         """Number of examples learned of each class, in the order of `labels`."""
         return self._members.learned[:, OWN_CLASS].copy()
-
-    @property
-    def has_posterior(self) -> bool:
-        return self._inner.posterior
 
     @property
     def learners(self) -> list[Any]:
@@ -319,18 +314,10 @@ class Classes(Ensemble):
         with self._lock:
             return self._members.index.reindex(batch, np.zeros(len(batch), self._dtype))
 
-    def _reading(self, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None, associated: bool) -> WeightView:
         raise BadInput("each class has its own weights: ask for those of one, as in reading_of(labels[0], features).")
 
     # --- files --------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _parameters_to_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        return registry.find(parameters["learner"]).load()._parameters_to_header(parameters)
-
-    @classmethod
-    def _parameters_from_header(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        return registry.find(parameters["learner"]).load()._parameters_from_header(parameters)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         members, progress = self._members, self._delayed.progress[::-1]  # in files, IS_RESTING comes first

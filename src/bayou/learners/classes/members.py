@@ -10,6 +10,7 @@ import numpy as np
 
 from bayou.core.learner import Learner
 from bayou.core.memory import check_room
+from bayou.core.state import resized
 from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.recipe.numbering import Numbering
 
@@ -58,7 +59,7 @@ class Members:
     def resize(self) -> None:
         """Resize all tables to the number of rows of the index."""
         rows = self.index.rows
-        self.learners = [one if one.n_features == rows else one.resized(rows) for one in self.learners]
+        self.learners = [one if one.n_features == rows else resized(one, rows) for one in self.learners]
 
     def check_room(self, n_classes: int, rows: int) -> None:
         """Raise BadInput if there is not enough memory for this many classes and rows."""

@@ -24,11 +24,6 @@ class Ensemble(Learner):
         with self._lock:
             return self._delayed.has_learned_enough(self._examples)
 
-    @property
-    def _frozen_combination(self) -> Any:
-        """The combination that predicts once learning has stopped."""
-        return self._later_combination if self.supports_later else self._combination
-
     def later_loss(self) -> LaterLoss | None:
         """Return the online loss over the last half of the stream, and the expected loss on later rows.
 
@@ -46,3 +41,8 @@ class Ensemble(Learner):
     def new_stream(self) -> None:
         with self._lock:
             self._delayed.progress[IS_RESTING] = 0.0
+
+
+def frozen_combination(ensemble: Ensemble) -> Any:
+    """Return the combination that predicts once learning has stopped."""
+    return ensemble._later_combination if ensemble.supports_later else ensemble._combination

@@ -44,7 +44,6 @@ discrete sequential estimation, 1977, chapter V.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -52,7 +51,8 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.checks import check_choice, check_int
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.validation import LIMIT
+from bayou.core.learner import check_writable
+from bayou.core.validation import LIMIT, feature_numbers
 from bayou.kernels.row_layout import BatchArrays
 from bayou.learners.bases.diagonal import MEAN, MEAN_SHIFT, PRECISION, PRECISION_GAIN, DiagonalGaussian
 from bayou.learners.joint import diagonal, full_covariance
@@ -114,7 +114,7 @@ class Joint(DiagonalGaussian):
         self._taylor = check_choice("mean_update", mean_update, MEAN_UPDATES)
         if batch_size > 1 and not self._full:
             raise BadInput(f'batch_size is {batch_size}; only covariance="full" learns several examples at once.')
-        self._takes = "float64" if self._full else None
+        self._takes = "float64" if self._full else self._dtype
 
     def _prior_table(self, mean: Any, variance: Any) -> np.ndarray:
         """Return (mean, precision) of each prior, or one row for all; a full covariance has the intercept's last."""
@@ -162,7 +162,7 @@ class Joint(DiagonalGaussian):
 
     def end_pass(self) -> bool:
         """Learn the examples of an unfinished mini-batch at the end of a pass. Returns False: never converged."""
-        self._check_writable()
+        check_writable(self)
         with self._lock:
             if self._full and self._factored.waiting_labels.any():
                 full_covariance.learn_pending(self._factored, self._taylor, LIMIT[self._dtype])
@@ -200,7 +200,8 @@ class Joint(DiagonalGaussian):
         # A sum of many terms may round to slightly more than the prior variance.
         return np.minimum(variance, 1.0 / self._prior[:, PRECISION])[:-1][features].astype(self._dtype)
 
-    def _covariance_at(self, features: np.ndarray) -> np.ndarray:
+    def covariance(self, features: Any) -> np.ndarray:
+        features = feature_numbers(features, self._n_features)
         joint: np.ndarray = self.covariance_matrix()[np.ix_(features, features)]
         return joint
 
@@ -216,7 +217,7 @@ class Joint(DiagonalGaussian):
 
     # --- merging ------------------------------------------------------------------------------------------------
 
-    def _merge_many(self, others: Sequence[Self], base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         if not self._full:
             return super()._merge_many(others, base)
         for other in others:

@@ -60,7 +60,7 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.checks import check_bool, check_choice, check_int, check_positive
 from bayou.core.errors import BadInput, BadModel
-from bayou.core.learner import Learner, Scores
+from bayou.core.learner import Learner, Scores, check_writable
 from bayou.kernels.row_layout import batch_arrays
 from bayou.learners.lasso import problem as limits
 from bayou.learners.lasso.expansion import ENDED, ExpansionConfig, gather, predict
@@ -104,7 +104,6 @@ class Lasso(Learner):
 
     name = "lasso"
     _per_feature_arrays = ("state", "gradient")
-    _takes = "float64"
 
     def __init__(
         self,
@@ -139,6 +138,7 @@ class Lasso(Learner):
             shoot_every=check_int("shoot_every", shoot_every, 1),
             tolerance=check_positive("tolerance", tolerance, high=0.1),
         )
+        self._takes = "float64"
         looks_ahead, online, reduced = isinstance(penalty, str), algorithm == "online", algorithm == "reduced"
         if not online and (ramp is not None or block or looks_ahead):
             raise BadInput('ramp, block and penalty="lookahead" are for algorithm="online".')
@@ -256,7 +256,7 @@ class Lasso(Learner):
 
         Returns True once the weights are certified, and then keeps them. Online there is one pass: always True.
         """
-        self._check_writable()
+        check_writable(self)
         with self._lock:
             return self._solver.end_pass(self._examples)
 
@@ -318,6 +318,10 @@ class Lasso(Learner):
         return self._solver.penalty_in_force(self._examples)
 
     # --- merging ------------------------------------------------------------------------------------------------
+
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
+        for other in others:
+            self._merge_one(other, base)
 
     def _merge_one(self, other: Self, base: Self | None) -> None:
         """Add the sums of `other`, minus those of `base`. All must be at the same weights, for the same features."""

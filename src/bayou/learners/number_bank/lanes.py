@@ -15,25 +15,8 @@ import numpy as np
 from bayou.kernels.compiling import kernel
 from bayou.kernels.inlining import inlined
 from bayou.kernels.vector import LANES, broadcast, load, store, where_above
-from bayou.learners.number_bank.head import (
-    KEPT,
-    LOST,
-    MAX_PENDING_UPDATES,
-    N_HEAD_LANES,
-    WIDE,
-    HeadState,
-    add_column,
-    add_variance,
-    apply_pending_updates,
-    covariance_times_row,
-    drop_correlations,
-    head_output,
-    new_head,
-    plan_swaps,
-    queue_update,
-    renew_priors,
-    swap,
-)
+from bayou.learners.number_bank import head as heads
+from bayou.learners.number_bank.head import HeadState
 
 WIDER = 0.25  # lanes learn from their means, cut to the range of labels, widened by this fraction at either side
 FAR, LEAST = 1e30, 1e-60  # bounds of values in units, and of units, for absurd data
@@ -119,7 +102,7 @@ def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
         settings[{"diagonal": SCALED, "raw": IS_RAW, "block": HAS_HEAD}[lane.kind], k] = 1.0
         settings[WALK_DECAY, k], settings[INTERCEPT_DRIFT, k] = 1.0 - lane.walk, lane.drift * has_intercept
     intercept = np.zeros((2, LANES))
-    intercept[1] = WIDE * has_intercept * (1.0 - settings[HAS_HEAD])
+    intercept[1] = heads.WIDE * has_intercept * (1.0 - settings[HAS_HEAD])
     return NumberLaneState(
         settings=settings,
         has_intercept=has_intercept,
@@ -128,7 +111,7 @@ def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
         uses=np.zeros((n_features, 1)),
         stream=np.zeros(HIGH + 1),
         intercept=intercept,
-        head=new_head(n_features, has_intercept, [lane.walk for lane in PRESET[:N_HEAD_LANES]]),
+        head=heads.new_head(n_features, has_intercept, [lane.walk for lane in PRESET[: heads.N_HEAD_LANES]]),
     )
 
 
@@ -182,7 +165,7 @@ def scratch_for(lanes: NumberLaneState, longest: int) -> NumberRowScratch:
     return NumberRowScratch(
         *(z, zv, mean, gained, np.zeros((n, COLUMN_HEAD_SLOT + 2)), m, q, mean_step, variance_step),
         *(np.zeros(n, np.int64), np.zeros(n), np.zeros(width), np.zeros(2 * width + LANES)),
-        *(np.zeros(MAX_PENDING_UPDATES * LANES), np.zeros(LANES, np.bool_)),
+        *(np.zeros(heads.MAX_PENDING_UPDATES * LANES), np.zeros(LANES, np.bool_)),
     )
 
 
@@ -277,7 +260,7 @@ def _learn_columns(lanes, here, indices, start, length):
 
 
 @kernel
-def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, said):
+def run_lanes(rows, lanes, here, row, last, said):
     """Predict each row in [row, last), then update from rows with nonzero weight.
 
     Returns the row after the last one done, and whether it stopped because the head must be maintained. The lane
@@ -292,34 +275,35 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
         here.z, zv, ...  [non-zero][LANES]        the row's values, as each lane sees them
         here.places      [place in the row]       the row's columns in the head, newcomers last
     """
+    indptr, indices, values, labels, weights = rows.indptr, rows.indices, rows.values, rows.labels, rows.weights
     stream, head, intercept, settings = lanes.stream, lanes.head, lanes.intercept, lanes.settings
     while row < last:
         start = indptr[row]
         length = indptr[row + 1] - start
-        rows = stream[ROWS] + 1.0
+        n_rows = stream[ROWS] + 1.0
         squares = 0.0
         for k in range(start, start + length):
             squares += values[k] * values[k]
-        mean_length = max((stream[NONZEROS] + length) / rows, 1.0)
-        mean_square = max((stream[LENGTHS] + squares) / rows, LEAST * LEAST)
-        inside, newcomers = _load_row(lanes, here, indices, values, start, length, rows, mean_length, mean_square)
-        covariance_times_row(head, here.places, here.values, inside, 1.0, here.cov_x, here.across)
+        mean_length = max((stream[NONZEROS] + length) / n_rows, 1.0)
+        mean_square = max((stream[LENGTHS] + squares) / n_rows, LEAST * LEAST)
+        inside, newcomers = _load_row(lanes, here, indices, values, start, length, n_rows, mean_length, mean_square)
+        heads.covariance_times_row(head, here.places, here.values, inside, 1.0, here.cov_x, here.across)
         room = WIDER * (stream[HIGH] - stream[LOW])
         # predict: the lanes' own part, and the head's
         for lane in range(LANES):
             m, q = here.m[lane], here.q[lane]
-            if lane < N_HEAD_LANES:
-                of_head, own, whole = head_output(head, here.places, here.values, inside, here.cov_x, lane)
-                here.has_lost_sign[lane] = own < LOST * whole
-                m, q = m + of_head, q + max(own, KEPT * whole)
-            if rows > 1.0:
+            if lane < heads.N_HEAD_LANES:
+                of_head, own, whole = heads.head_output(head, here.places, here.values, inside, here.cov_x, lane)
+                here.has_lost_sign[lane] = own < heads.LOST * whole
+                m, q = m + of_head, q + max(own, heads.KEPT * whole)
+            if n_rows > 1.0:
                 m = min(max(m, stream[LOW] - room), stream[HIGH] + room)
             here.m[lane], here.q[lane] = m, min(q, MAX_VARIANCE)
             said[row, 0, lane], said[row, 1, lane] = m, here.q[lane]
         c = weights[row]
         # update from the label: intercepts, columns, newcomers to the head, the head
         if c != 0.0:
-            if rows == 1.0 and lanes.has_intercept:
+            if n_rows == 1.0 and lanes.has_intercept:
                 stream[FIRST_LABEL] = labels[row]
             y, due = labels[row] - stream[FIRST_LABEL], False
             for lane in range(LANES):
@@ -330,30 +314,32 @@ def run_lanes(indptr, indices, values, labels, weights, lanes, here, row, last, 
                 here.mean_step[lane] = here.variance_step[lane] * (y - here.m[lane])
                 intercept[0, lane] += intercept[1, lane] * here.mean_step[lane]
                 intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.variance_step[lane]
-                if lane >= N_HEAD_LANES:
+                if lane >= heads.N_HEAD_LANES:
                     intercept[1, lane] += settings[INTERCEPT_DRIFT, lane]
             _learn_columns(lanes, here, indices, start, length)
             for k in range(length if newcomers else 0):
                 place = -int(here.column_stats[k, COLUMN_HEAD_SLOT])
                 if place > 0:
                     x = here.column_stats[k, COLUMN_SUM]  # the first value of a column is its sum
-                    add_column(head, place, indices[start + k], here.column_stats[k, SPREAD], x, here.cov_x)
+                    heads.add_column(head, place, indices[start + k], here.column_stats[k, SPREAD], x, here.cov_x)
                     here.places[inside], here.values[inside] = place, x
                     inside += 1
-            queue_update(head, here.cov_x, here.mean_step, here.variance_step, here.steps)
+            heads.queue_update(head, here.cov_x, here.mean_step, here.variance_step, here.steps)
             # weights walk, intercepts drift
             for k in range(inside):
                 place = here.places[k]
                 prior = head.prior[place]
-                for block in range(N_HEAD_LANES):
-                    if head.walk[block] > 0.0 and head.variances[place * N_HEAD_LANES + block] * prior < 1.0:
-                        add_variance(head, place, block, head.walk[block] / prior)
-            for block in range(N_HEAD_LANES):
-                add_variance(head, 0, block, settings[INTERCEPT_DRIFT, block])
+                for block in range(heads.N_HEAD_LANES):
+                    if head.walk[block] > 0.0 and head.variances[place * heads.N_HEAD_LANES + block] * prior < 1.0:
+                        heads.add_variance(head, place, block, head.walk[block] / prior)
+            for block in range(heads.N_HEAD_LANES):
+                heads.add_variance(head, 0, block, settings[INTERCEPT_DRIFT, block])
             # counters
-            stream[LOW], stream[HIGH] = (y, y) if rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
-            stream[ROWS], stream[NONZEROS], stream[LENGTHS] = rows, stream[NONZEROS] + length, stream[LENGTHS] + squares
-            if due or is_refresh_row(int(rows)):
+            stream[LOW], stream[HIGH] = (y, y) if n_rows == 1.0 else (min(stream[LOW], y), max(stream[HIGH], y))
+            stream[ROWS] = n_rows
+            stream[NONZEROS] += length
+            stream[LENGTHS] += squares
+            if due or is_refresh_row(int(n_rows)):
                 return row + 1, True
         row += 1
     return row, False
@@ -374,20 +360,20 @@ def maintain_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
     """Maintain the head: choose its columns again if it is full, and update its priors to the current spreads."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
     rows = stream[ROWS]
-    apply_pending_updates(head, here.steps)
+    heads.apply_pending_updates(head, here.steps)
     for block in np.flatnonzero(here.has_lost_sign).tolist():
-        drop_correlations(head, block)
+        heads.drop_correlations(head, block)
     if not is_refresh_row(int(rows)):
         return
     if head.counts[0] == len(head.columns):
-        for place, new in zip(*plan_swaps(head, lanes.uses), strict=True):
+        for place, new in zip(*heads.plan_swaps(head, lanes.uses), strict=True):
             old = head.columns[place - 1]
             middles = column_means(lanes, np.array([old, new])) * columns[[old, new], COLUMN_UNIT]
-            swap(head, place, old, new, *middles, lanes.state, columns[old, SPREAD], columns[new, SPREAD])
+            heads.swap(head, place, old, new, *middles, lanes.state, columns[old, SPREAD], columns[new, SPREAD])
             columns[old, COLUMN_HEAD_SLOT], columns[new, COLUMN_HEAD_SLOT] = 0.0, place
     there = head.columns[: int(head.counts[0])]
     column_stats, priors = columns[there], np.zeros(len(head.prior))
     sums = zip(column_stats[:, COLUMN_SUM], column_stats[:, SQUARES], lanes.uses[there, 0], strict=True)
     spreads = [column_variance(*of, rows) for of in sums]
     priors[1 : len(there) + 1] = np.array(spreads) * max(stream[NONZEROS] / rows, 1.0)
-    renew_priors(head, priors, here.cov_x, here.across, here.steps)
+    heads.renew_priors(head, priors, here.cov_x, here.across, here.steps)

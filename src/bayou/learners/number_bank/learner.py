@@ -62,9 +62,10 @@ from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
 from bayou.core.learner import Scores
 from bayou.core.prediction import ScoreRule
+from bayou.kernels.row_layout import batch_arrays
 from bayou.kernels.vector import LANES
 from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayBlock, DelayedRows
-from bayou.learners.ensembles.learner import Ensemble
+from bayou.learners.ensembles.learner import Ensemble, frozen_combination
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, combine, new_combination
 from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, WIDE, new_head
 from bayou.learners.number_bank.lanes import PRESET, NumberLane, maintain_head, new_lanes, run_lanes, scratch_for
@@ -96,17 +97,17 @@ class NumberBank(Ensemble):
 
     name = "number-bank"
     _per_feature_arrays = ("state", "columns", "uses")
-    _takes = "float64"
 
     def __init__(self, n_features: int, *, intercept: bool = True, dtype: Any = None) -> None:
         super().__init__(n_features=n_features, dtype=dtype, intercept=intercept)
-        self._widest = WIDE
+        self._widest, self._takes = WIDE, "float64"
         self._lanes = new_lanes(self._n_features, self._has_intercept)
         first = np.array([lane.share for lane in PRESET])
         steady = first * [not lane.walk for lane in PRESET]
         self._combination = new_combination(first, self._has_intercept, LIVE)
         self._later_combination = new_combination(steady, self._has_intercept, LATER)
         self._delayed = DelayedRows("squared loss", MAX_SAMPLED)
+        self._by_rows_at_hand = ("tally", "delayed", *(f"later {name}" for name in self._later_combination.arrays()))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
@@ -123,10 +124,6 @@ class NumberBank(Ensemble):
         """Return the bytes needed; the head has a place for each column, up to a limit."""
         then, now = new_head(max(n_features, 1), True, []).arrays(), self._lanes.head.arrays()
         return super()._nbytes_for(n_features) + sum(then[name].nbytes - now[name].nbytes for name in now)
-
-    @property
-    def _by_rows_at_hand(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("tally", "delayed", *(f"later {name}" for name in self._later_combination.arrays()))
 
     def _check_state(self) -> None:
         head = self._lanes.head
@@ -146,16 +143,14 @@ class NumberBank(Ensemble):
         weights = weights.astype(np.float64, copy=False)
         scores, outputs = _empty_scores(len(batch)), np.empty((len(batch), 2, LANES))
         scratch, row, delayed = scratch_for(self._lanes, batch.max_row_length), 0, np.full(len(batch), np.nan)
+        rows = batch_arrays(batch, signs, weights)
         looks_ahead = bool(weights.any()) and not self._delayed.progress[IS_RESTING]
         nothing = DelayBlock(0, len(batch), 0, np.zeros(0, np.int64))
         for block in self._delayed.blocks(weights, self._examples) if looks_ahead else [nothing]:
             sampled = block.sampled
             ahead = self._outputs_of(batch.take(sampled)) if len(sampled) and block.n_examples > 1 else None
             while row < block.stop:
-                row, due = run_lanes(
-                    *(batch.indptr, batch.indices, batch.values, signs, weights, self._lanes, scratch),
-                    *(row, block.stop, outputs),
-                )
+                row, due = run_lanes(rows, self._lanes, scratch, row, block.stop, outputs)
                 if due:
                     maintain_head(self._lanes, scratch)
             if len(sampled):
@@ -178,14 +173,13 @@ class NumberBank(Ensemble):
     def _outputs_of(self, batch: Batch) -> np.ndarray:
         """Return the lane outputs of some rows without learning from them."""
         outputs, nothing = np.empty((len(batch), 2, LANES)), np.zeros(len(batch))
-        scratch = scratch_for(self._lanes, batch.max_row_length)
-        rows = batch.indptr, batch.indices, batch.values, nothing, nothing
-        run_lanes(*rows, self._lanes, scratch, 0, len(batch), outputs)
+        rows, scratch = batch_arrays(batch, nothing, nothing), scratch_for(self._lanes, batch.max_row_length)
+        run_lanes(rows, self._lanes, scratch, 0, len(batch), outputs)
         return outputs
 
     def _predict_later(self, batch: Batch) -> Scores:
         scores, nothing = _empty_scores(len(batch)), np.zeros(len(batch))
-        combine(self._outputs_of(batch), nothing, nothing, self._frozen_combination, scores)
+        combine(self._outputs_of(batch), nothing, nothing, frozen_combination(self), scores)
         return scores._replace(expected=scores.mean.copy())
 
     # --- looking inside -----------------------------------------------------------------------------------------
@@ -212,13 +206,13 @@ class NumberBank(Ensemble):
         return self._weights_at(features)[1].astype(self._dtype)
 
     def _weights_at(self, features: Any) -> np.ndarray:
-        return weights_of(self._lanes, self._frozen_combination, np.arange(self._n_features)[features])
+        return weights_of(self._lanes, frozen_combination(self), np.arange(self._n_features)[features])
 
     def _intercept(self) -> tuple[float, float]:
-        return intercept_of(self._lanes, self._frozen_combination)
+        return intercept_of(self._lanes, frozen_combination(self))
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
-        draw(self._lanes, self._frozen_combination, batch, seed, scores)
+        draw(self._lanes, frozen_combination(self), batch, seed, scores)
 
 
 def _empty_scores(rows: int) -> Scores:

@@ -14,10 +14,10 @@ from bayou.kernels.allocate import zeros
 from bayou.kernels.compiling import kernel
 from bayou.kernels.random import INTERCEPT, choices, normal
 from bayou.kernels.vector import LANES
-from bayou.learners.number_bank import lanes as known
+from bayou.learners.number_bank import lanes as layout
 from bayou.learners.number_bank.combination import NumberCombination
 from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, N_HEAD_LANES, apply_pending_updates
-from bayou.learners.number_bank.lanes import COLUMN_HEAD_SLOT, COLUMN_UNIT, NumberLaneState, column_means
+from bayou.learners.number_bank.lanes import NumberLaneState, column_means
 from bayou.learners.number_bank.weights import intercept_of, lane_weights, noise_of, weights_of
 
 
@@ -28,11 +28,11 @@ def draw(
     features, place_in = np.unique(batch.indices, return_inverse=True)
     mean, noise = weights_of(lanes, combination, features)[0], noise_of(combination)
     dense = np.flatnonzero(
-        (lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS]) & (lanes.columns[:, COLUMN_HEAD_SLOT] == 0)
+        (lanes.uses[:, 0] > 0.5 * lanes.stream[layout.ROWS]) & (lanes.columns[:, layout.COLUMN_HEAD_SLOT] == 0)
     )
     middles = column_means(lanes, dense)
-    units = np.where(lanes.columns[features, COLUMN_UNIT] > 0, lanes.columns[features, COLUMN_UNIT], 1.0)
-    places = lanes.columns[features, COLUMN_HEAD_SLOT].astype(np.int64)
+    units = np.where(lanes.columns[features, layout.COLUMN_UNIT] > 0, lanes.columns[features, layout.COLUMN_UNIT], 1.0)
+    places = lanes.columns[features, layout.COLUMN_HEAD_SLOT].astype(np.int64)
     chances = combination.shares[:N_HEAD_LANES] + 1e-300
     taken = choices(seed, chances / chances.sum(), len(scores))
     for block in np.unique(taken).tolist():

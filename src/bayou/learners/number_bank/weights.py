@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayou.learners.ensembles.stackers import output_coefficients
-from bayou.learners.number_bank import lanes as known
+from bayou.learners.number_bank import lanes as layout
 from bayou.learners.number_bank.combination import (
     DEGREES,
     LABEL_SUM_SQUARES,
@@ -20,16 +20,7 @@ from bayou.learners.number_bank.combination import (
     NumberCombination,
 )
 from bayou.learners.number_bank.head import N_HEAD_LANES
-from bayou.learners.number_bank.lanes import (
-    COLUMN_HEAD_SLOT,
-    COLUMN_UNIT,
-    IS_RAW,
-    PRECISION_PER_LENGTH,
-    PRECISION_PER_VARIANCE,
-    SPREAD,
-    NumberLaneState,
-    column_means,
-)
+from bayou.learners.number_bank.lanes import NumberLaneState, column_means
 
 AT_ONCE = 1 << 16
 MOST = 1e37  # bound for absurd values in absurd units
@@ -56,19 +47,21 @@ def noise_of(combination: NumberCombination) -> float:
 def lane_weights(lanes: NumberLaneState, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return means and variances (in units of the noise) of some weights in every lane, in the units of the data."""
     state, columns, settings, head = lanes.state[features], lanes.columns[features], lanes.settings, lanes.head
-    unit = np.where(columns[:, COLUMN_UNIT] > 0, columns[:, COLUMN_UNIT], 1.0)
-    new = columns[:, COLUMN_UNIT] == 0  # as if its first value were 1
-    length = max(lanes.stream[known.NONZEROS] / max(lanes.stream[known.ROWS], 1.0), 1.0)
-    spread, square = np.where(new, length, columns[:, SPREAD]), np.where(new, length, columns[:, known.LENGTH])
+    unit = np.where(columns[:, layout.COLUMN_UNIT] > 0, columns[:, layout.COLUMN_UNIT], 1.0)
+    new = columns[:, layout.COLUMN_UNIT] == 0  # as if its first value were 1
+    length = max(lanes.stream[layout.NONZEROS] / max(lanes.stream[layout.ROWS], 1.0), 1.0)
+    spread, square = np.where(new, length, columns[:, layout.SPREAD]), np.where(new, length, columns[:, layout.LENGTH])
     mean, gained = state[:, : len(settings[0])], state[:, len(settings[0]) :]
-    prior = np.outer(spread, settings[PRECISION_PER_VARIANCE]) + np.outer(square, settings[PRECISION_PER_LENGTH])
+    prior = np.outer(spread, settings[layout.PRECISION_PER_VARIANCE]) + np.outer(
+        square, settings[layout.PRECISION_PER_LENGTH]
+    )
     variance = 1.0 / (prior + gained)
     mean = mean.copy()
-    inside = np.flatnonzero(columns[:, COLUMN_HEAD_SLOT])
-    for place, k in zip(columns[inside, COLUMN_HEAD_SLOT].astype(int).tolist(), inside.tolist(), strict=True):
+    inside = np.flatnonzero(columns[:, layout.COLUMN_HEAD_SLOT])
+    for place, k in zip(columns[inside, layout.COLUMN_HEAD_SLOT].astype(int).tolist(), inside.tolist(), strict=True):
         at = slice(place * N_HEAD_LANES, (place + 1) * N_HEAD_LANES)
         mean[k, :N_HEAD_LANES], variance[k, :N_HEAD_LANES] = head.weights[at], np.maximum(head.variances[at], 0.0)
-    scale = np.where(settings[IS_RAW] > 0, 1.0, unit[:, None])
+    scale = np.where(settings[layout.IS_RAW] > 0, 1.0, unit[:, None])
     return mean * scale, variance * scale**2
 
 
@@ -98,14 +91,14 @@ def intercept_of(lanes: NumberLaneState, combination: NumberCombination) -> tupl
     head, middles = lanes.head, np.zeros(len(each))
     mean, variance = lanes.intercept[0].copy(), lanes.intercept[1].copy()
     mean[:N_HEAD_LANES], variance[:N_HEAD_LANES] = head.weights[:N_HEAD_LANES], head.variances[:N_HEAD_LANES]
-    dense = np.flatnonzero(lanes.uses[:, 0] > 0.5 * lanes.stream[known.ROWS])
+    dense = np.flatnonzero(lanes.uses[:, 0] > 0.5 * lanes.stream[layout.ROWS])
     if len(dense) and lanes.has_intercept:  # where columns are centered, their means are part of the intercept
         weights, _ = lane_weights(lanes, dense)
         outside = np.ones((len(dense), len(each)))
-        outside[lanes.columns[dense, COLUMN_HEAD_SLOT] > 0, :N_HEAD_LANES] = 0.0
+        outside[lanes.columns[dense, layout.COLUMN_HEAD_SLOT] > 0, :N_HEAD_LANES] = 0.0
         middles = (weights * outside * column_means(lanes, dense)[:, None]).sum(0)
     mean = mean - middles
     center = float(mean @ combination.shares)
     spread = noise_of(combination) * np.maximum(variance, 0.0) + (mean - center) ** 2
-    origin = float(lanes.stream[known.FIRST_LABEL])
+    origin = float(lanes.stream[layout.FIRST_LABEL])
     return float(np.clip(origin + mean @ each + offset, -MOST, MOST)), float(min(spread @ combination.shares, MOST))

@@ -102,7 +102,6 @@ class Shrinkage(Learner):
     """
 
     name = "shrinkage"
-    _takes = "float64"
 
     def __init__(
         self,
@@ -136,6 +135,7 @@ class Shrinkage(Learner):
             screening=check_positive("screening", screening, zero=True, high=0.1),
             centring=check_bool("centring", centring),
         )
+        self._takes = "float64"
         if (wanted := self.nbytes) > MOST_BYTES:
             raise BadInput(
                 f"shrinkage with {n_features} features takes {wanted / 2**30:.1f} GB; it may take "
@@ -358,13 +358,20 @@ class Shrinkage(Learner):
 
     # --- merging ------------------------------------------------------------------------------------------------
 
-    def _merge_one(self, other: Self, base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
+        common = 0 if base is None else base._examples
+        examples = self._examples - sum(other._examples - common for other in others)  # those of this learner alone
+        for other in others:
+            self._merge_one(other, base, examples)
+            examples += other._examples - common
+
+    def _merge_one(self, other: Self, base: Self | None, examples: int) -> None:
+        """Add what `other` has learned; this learner has the sums of `examples`."""
         if base is not None:
             known = np.diagonal(base._products)
             if any((np.diagonal(heir._products) < known * (1 - MERGE_ROUNDING)).any() for heir in (self, other)):
                 raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-        # `_examples` of this learner is already the total of both
-        shares = np.array([self._examples - other._examples + (base._examples if base else 0), other._examples])
+        shares = np.array([examples, other._examples])
         heirs = [(self, 1.0, shares[0]), (other, 1.0, shares[1])] + ([(base, -1.0, base._examples)] if base else [])
         total = sum(sign * share for _, sign, share in heirs)
         middle = sum(sign * share * learner._vectors[1:] for learner, sign, share in heirs) / max(total, 1)

@@ -281,25 +281,26 @@ class SpikeSlab(Learner):
     def score_rule(self) -> ScoreRule:
         return ScoreRule(self._link, "plain" if self._parameters["predictive"] == "selected" else "closed")
 
-    def _merge_one(self, other: Self, base: Self | None) -> None:
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
         """Add the factors of `other`. Features changed by only one of the two keep its row, including held factors."""
-        for name in ("state", "intercept"):
-            mine, theirs = self._arrays()[name], other._arrays()[name]
-            before = None if base is None else base._arrays()[name]
-            for start in range(0, len(mine), 1 << 18):  # rows at a time, to bound the copies
-                part = slice(start, start + (1 << 18))
-                old = np.zeros_like(mine[part]) if before is None else before[part]
-                if (np.minimum(mine[part], theirs[part]) < old * (1 - 1e-6))[:, COUNTS].any():
-                    raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-                news = (theirs[part] != old).any(axis=1)
-                both = news & (mine[part] != old).any(axis=1)
-                alone = start + np.flatnonzero(news & ~both)
-                both = start + np.flatnonzero(both)
-                summed = mine[both].astype(np.float64) + theirs[both] - old[both - start]
-                summed[:, SUMS] = np.maximum(summed[:, SUMS], 0.0)
-                summed[:, HELD] = 0.0
-                mine[both], mine[alone] = summed, theirs[alone]
-                if self._stretch > 1 and name == "state":
-                    self._stretches[both], self._stretches[alone] = 0, other._stretches[alone]
-        self._averages[:] = 0.0
-        self._passes[:] = 0
+        for other in others:
+            for name in ("state", "intercept"):
+                mine, theirs = self._arrays()[name], other._arrays()[name]
+                before = None if base is None else base._arrays()[name]
+                for start in range(0, len(mine), 1 << 18):  # rows at a time, to bound the copies
+                    part = slice(start, start + (1 << 18))
+                    old = np.zeros_like(mine[part]) if before is None else before[part]
+                    if (np.minimum(mine[part], theirs[part]) < old * (1 - 1e-6))[:, COUNTS].any():
+                        raise BadModel("base knows more than the models grown from it; give a common ancestor.")
+                    news = (theirs[part] != old).any(axis=1)
+                    both = news & (mine[part] != old).any(axis=1)
+                    alone = start + np.flatnonzero(news & ~both)
+                    both = start + np.flatnonzero(both)
+                    summed = mine[both].astype(np.float64) + theirs[both] - old[both - start]
+                    summed[:, SUMS] = np.maximum(summed[:, SUMS], 0.0)
+                    summed[:, HELD] = 0.0
+                    mine[both], mine[alone] = summed, theirs[alone]
+                    if self._stretch > 1 and name == "state":
+                        self._stretches[both], self._stretches[alone] = 0, other._stretches[alone]
+            self._averages[:] = 0.0
+            self._passes[:] = 0
