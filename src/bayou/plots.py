@@ -12,6 +12,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from bayou.outputs.text import output
+
 INK, GREY, PALE = "#222222", "#8a8a8a", "#e6e6e6"
 BLUE, ORANGE, GREEN, PURPLE, GOLD = "#1f6f8b", "#d9662b", "#3f8f4f", "#8a4f9e", "#c9a227"
 PINK, SKY, NAVY, OCHRE = "#d14f7a", "#7fb2c4", "#16495c", "#a07f10"
@@ -34,12 +36,16 @@ TITLES: Any = {"axes.titlepad": 14, "axes.titlesize": 12}
 
 
 @contextmanager
-def picture(path: Path, width: float, height: float, *, dpi: int = 110, pad: float | None = 0.08) -> Iterator[Figure]:
-    """Yield a figure in this style, sized in inches, and save it as PNG if the block ends without an error."""
-    with rc_context(STYLE):
-        figure = Figure(figsize=(width, height), dpi=dpi, layout=ConstrainedLayoutEngine(w_pad=pad, h_pad=pad))
+def picture(
+    path: Path, width: float, height: float, *, dpi: int = 110, pad: float | None = 0.08, style: Any = STYLE,
+    **layout: Any,
+) -> Iterator[Figure]:  # fmt: skip
+    """Yield a figure in this style, sized in inches; write it, in the format of the suffix, if the block succeeds."""
+    with rc_context(style), output(path) as file:
+        layout_engine = ConstrainedLayoutEngine(w_pad=pad, h_pad=pad, **layout)
+        figure = Figure(figsize=(width, height), dpi=dpi, layout=layout_engine)
         yield figure
-        figure.savefig(path, format="png")
+        figure.savefig(file, format=path.suffix[1:])
 
 
 def grid(axes: Any, axis: str = "y") -> None:

@@ -124,8 +124,8 @@ def test_memory_is_bounded_by_keeping_every_other_row(monkeypatch):
         held._keep(
             Batch.from_rows([{int(k) % 50: 1.0} for k in numbers], labels=np.ones(len(numbers)), weights=numbers)
         )
-        assert sum(map(len, held._kept)) <= 50
-    kept = np.concatenate([part.weights_or_ones() for part in held._kept])
+        assert sum(map(len, held.kept)) <= 50
+    kept = np.concatenate([part.weights_or_ones() for part in held.kept])
     np.testing.assert_array_equal(kept, np.arange(0, 1000, 32))
     assert held.seen == 1000
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from bayou.core.arrow import pa, pq
 from bayou.core.spelling import option
 from bayou.core.threads import SerialExecutor
 from bayou.outputs.explanations import WHY, Explanations
 from bayou.outputs.prediction_table import CLASS, PredictionRows
 from bayou.outputs.text import csv, csv_fragments, header
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TAG = "tag"
 
@@ -43,8 +41,6 @@ class PredictionChunk(NamedTuple):
 
     def table(self, columns: Sequence[str], tags: bool) -> pa.Table:
         """Return everything as an Arrow table; `columns` are the names of the predicted columns."""
-        import pyarrow as pa
-
         found = {} if self.kept is None else dict(zip(self.kept.column_names, self.kept.columns, strict=True))
         numbers, classes = self.rows.numbers, self.rows.classes
         predicted = [*([] if classes is None else [pa.array(classes, pa.string())]), *map(pa.array, numbers)]
@@ -144,9 +140,6 @@ class ParquetPredictionWriter(PredictionWriter):
             self._flush()
 
     def _flush(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         whole = pa.concat_tables(self._group, promote_options="permissive") if self._group else self._nothing()
         if self._writer is None:
             # Numbers hardly ever repeat, so a dictionary of them would not pay.
@@ -165,8 +158,6 @@ class ParquetPredictionWriter(PredictionWriter):
 
 
 def _as_text(column: pa.ChunkedArray) -> list[str]:
-    import pyarrow as pa
-
     try:
         column = column.cast(pa.string())
     except pa.ArrowException:  # lists and the like
@@ -176,7 +167,5 @@ def _as_text(column: pa.ChunkedArray) -> list[str]:
 
 def empty_table(names: Sequence[str], keep: Sequence[str] = ()) -> pa.Table:
     """Return a table with these columns and no rows."""
-    import pyarrow as pa
-
     texts = {*keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}
     return pa.table({name: pa.array([], pa.string() if name in texts else pa.float64()) for name in names})

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core.arrow import pa
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput
 from bayou.core.files import whole_file
@@ -62,8 +63,6 @@ def _compressed(path: str | os.PathLike[str], name: str) -> Iterator[Any]:
             with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
                 yield file
         elif name.endswith(".zst"):
-            import pyarrow as pa
-
             with pa.CompressedOutputStream(pa.PythonFile(raw, mode="w"), "zstd") as file:
                 yield file
         else:

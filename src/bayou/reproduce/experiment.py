@@ -115,7 +115,7 @@ class Report:
         from bayou import plots
 
         file = self.options.out / f"{self.name}.png"
-        with whole_file(file) as path, plots.picture(path, width, height, dpi=dpi, pad=pad) as figure:
+        with plots.picture(file, width, height, dpi=dpi, pad=pad) as figure:
             yield figure
         self.files.append(file)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
+from bayou.core.arrow import pa
 from bayou.core.learner import Learner
 from bayou.core.storage import load
 from bayou.outputs.feature_table import MAX_FEATURES, FeatureTable, feature_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _TEXTS = {"class", "feature", "pair", "column"}
 _INTEGERS = {"index", "values"}
@@ -68,8 +66,6 @@ def features(
 
 
 def _as_arrow(table: FeatureTable) -> pa.Table:
-    import pyarrow as pa
-
     columns = zip(*table.rows, strict=True) if table.rows else [() for _ in table.header]
     return pa.table(
         {

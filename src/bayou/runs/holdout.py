@@ -86,12 +86,13 @@ class HoldoutRows:
 
     Attributes:
         seen: number of held-out examples; rows: number of rows read in this pass, held out or not.
+        kept: the held-out examples that are in memory.
     """
 
     which: HoldoutSpec
     seen: int = 0
     rows: int = 0
-    _kept: list[Batch] = field(default_factory=list)
+    kept: list[Batch] = field(default_factory=list)
     _step: int = 1
 
     def training_batches(self, source: Source, keep: bool) -> Iterator[Batch]:
@@ -110,10 +111,10 @@ class HoldoutRows:
 
     def _keep(self, batch: Batch) -> None:
         # Held-out row k is kept if k is a multiple of the step.
-        self._kept.append(_every(batch, -self.seen % self._step, self._step))
+        self.kept.append(_every(batch, -self.seen % self._step, self._step))
         self.seen += len(batch)
-        while sum(part.nonzeros + len(part) for part in self._kept) > MOST_VALUES and sum(map(len, self._kept)) > 1:
-            self._kept = _thinned(self._kept)
+        while sum(part.nonzeros + len(part) for part in self.kept) > MOST_VALUES and sum(map(len, self.kept)) > 1:
+            self.kept = _thinned(self.kept)
             self._step *= 2
 
     def evaluate(self, learner: Learner, refused: RejectedRows) -> Any:
@@ -123,7 +124,7 @@ class HoldoutRows:
         def predict(rows: Batch) -> Any:
             return learner.predict(rows, "later").without_sampling_correction()
 
-        for batch in self._kept:
+        for batch in self.kept:
             for _, part, predicted in refused.accepted(batch, predict):
                 meter.add_prediction(predicted, part.labels, part.weights)
         return meter.result() if meter.examples else None

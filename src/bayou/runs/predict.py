@@ -11,11 +11,12 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayou import sources
+from bayou.core.arrow import pa
 from bayou.core.batch import Batch
 from bayou.core.checks import (
     check_bool,
@@ -42,9 +43,6 @@ from bayou.runs.batching import first_rows
 from bayou.runs.kept_columns import with_columns_kept
 from bayou.runs.options import Data, Note
 from bayou.sources.rejected_rows import MAX_DESCRIBED_ROWS, RejectedRows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def predict(
@@ -208,8 +206,6 @@ class Predictions:
 
     def to_arrow(self) -> pa.Table:
         """Return all predictions as one Arrow table."""
-        import pyarrow as pa
-
         tables = list(self)
         if not tables:
             return empty_table(self.columns)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from bayou import sources
@@ -21,14 +20,12 @@ from bayou.learners.classes.compact_index import FEW, CompactIndex
 from bayou.learners.spike_slab import SpikeSlab
 from bayou.runs import memory
 from bayou.runs import settings as parameters
-from bayou.runs.batching import evenly_spaced_mask
+from bayou.runs.holdout import HoldoutRows, HoldoutSpec
 from bayou.runs.options import Data, Note, RunOptions, options_of
 
 # From even odds to nearly 0: on text, each selects about a quarter fewer features than the one before.
 PRIORS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.03, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-15, 1e-20, 1e-30)
 DEFAULT_SIZES = (30, 100, 300, 1000)
-# The most held-out examples to keep; whenever there are more, every other one is dropped.
-MOST_KEPT = 100_000
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ class SelectionRun:
                 f"select finds what tells two classes apart, and the labels are {labels}; say with "
                 f"{option('positive')} or {option('label_above')} what is positive."
             )
-        self._sizes, self._holdout = sorted(set(sizes)), given.own.holdout
+        self._sizes, self._held_out = sorted(set(sizes)), HoldoutRows(HoldoutSpec(given.own.holdout, last=False))
         self._n_features = source.recipe.n_features
         # Features are numbered as they appear, so that only seen features take memory.
         self._table = CompactIndex(self._n_features, numbered=self._n_features > FEW)
@@ -128,36 +125,32 @@ class SelectionRun:
         )
         common = {**small.parameters, "n_features": self._table.rows}
         self.learners = [SpikeSlab(**{**common, "inclusion_prior": prior}) for prior in PRIORS]
-        self._kept: list[tuple[csr_array, np.ndarray, np.ndarray]] = []
-        self._step = 1
 
     def run(self, on_progress: Callable[[int], Any] = lambda done: None) -> Selection:
         start = time.perf_counter()
-        seen = 0
-        for batch in self.source:
-            is_held_out = evenly_spaced_mask(seen, len(batch), self._holdout)
-            seen += len(batch)
-            self._learn(batch.take(np.flatnonzero(~is_held_out & (batch.weights_or_ones() > 0))))
-            self._keep(batch, np.flatnonzero(is_held_out))
+        held_out = self._held_out
+        for batch in held_out.training_batches(self.source, keep=True):
+            self._learn(batch.take(np.flatnonzero(batch.weights_or_ones() > 0)))
             on_progress(self.source.bytes_done)
         self.source.check_learned((), 0)
-        n_held_out = sum(len(labels) for _, labels, _ in self._kept)
-        if not n_held_out:
+        if not held_out.seen:
             raise BadInput(
-                f"{seen:,} examples are too few to hold some out; give more of them, or a larger {option('holdout')}."
+                f"{held_out.rows:,} examples are too few to hold some out; give more of them, or a larger "
+                f"{option('holdout')}."
             )
         path = [self._point(learner, learner.selected) for learner in self.learners]
         sizes = [self._cut(path, size) for size in self._sizes]
         chosen = np.unique(np.concatenate([point.features for point in sizes]))
-        weight = sum(float(weights.sum()) for _, _, weights in self._kept)
-        positive = sum(float(weights @ labels) for _, labels, weights in self._kept)
+        labels, weights = (
+            np.concatenate(parts) for parts in zip(*map(_labels_and_weights, held_out.kept), strict=True)
+        )
         return Selection(
             path=path,
             sizes=sizes,
             names=self._names(chosen),
-            examples=seen,
-            held_out=n_held_out,
-            positives=positive / max(weight, 1e-300),
+            examples=held_out.rows,
+            held_out=len(labels),
+            positives=float(weights @ labels) / max(float(weights.sum()), 1e-300),
             skipped=self.source.skipped,
             seconds=time.perf_counter() - start,
             notes=[*self._notes(path), *self.source.remarks],
@@ -177,16 +170,6 @@ class SelectionRun:
         features = self._table.features()
         return places if features is None else features[places - 1]
 
-    def _keep(self, batch: Batch, rows: np.ndarray) -> None:
-        """Store held-out rows for the evaluation at the end."""
-        X = csr_array((batch.values, batch.indices.astype(np.int64), batch.indptr), (len(batch), self._n_features))
-        rows = rows[:: self._step]
-        labels = np.asarray(batch.labels)[rows] == 1
-        self._kept.append((X[rows], labels, batch.weights_or_ones()[rows]))
-        if sum(len(labels) for _, labels, _ in self._kept) > MOST_KEPT:
-            self._kept = [(X[::2], labels[::2], weights[::2]) for X, labels, weights in self._kept]
-            self._step *= 2
-
     def _point(self, learner: SpikeSlab, places: np.ndarray, wanted: int | None = None) -> PathModel:
         """Evaluate the model that keeps only these features of a learner: Phi(intercept + sum of weight * value)."""
         order = np.argsort(self._features(places), kind="stable")
@@ -195,8 +178,9 @@ class SelectionRun:
         small = np.zeros(self._n_features)
         small[features] = weights
         meter = Meter()
-        for X, labels, importance in self._kept:
-            meter.add(ndtr(X @ small + learner.intercept[0]), labels, importance)
+        for batch in self._held_out.kept:
+            score = batch.to_csr(self._n_features) @ small + learner.intercept[0]
+            meter.add(ndtr(score), *_labels_and_weights(batch))
         result = meter.result()
         return PathModel(
             inclusion_prior=learner.parameters["inclusion_prior"],
@@ -230,3 +214,8 @@ class SelectionRun:
         max_size = max(point.size for point in path)
         short = [size for size in self._sizes if size > max_size]
         return [f"no more than {max_size:,} features were found to matter; {max(short):,} were wanted"] if short else []
+
+
+def _labels_and_weights(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """Return a mask of the positive examples, and the weights."""
+    return np.asarray(batch.labels) == 1, batch.weights_or_ones()

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import xxhash
 
+from bayou.core.arrow import pa
 from bayou.core.errors import BadModel
 from bayou.serve.clock import SteadyClock
 from bayou.serve.label_joins import KIND_EXPIRE, KIND_ROW, LabelJoins
@@ -124,8 +125,6 @@ def _unpacked(form: int, body: bytes) -> tuple[int, bytes]:
 @lru_cache(1)
 def _zstd() -> Any:
     """Return the codec at its fastest level; imported only for long bodies."""
-    import pyarrow as pa
-
     return pa.Codec("zstd", 1)
 
 

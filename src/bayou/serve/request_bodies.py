@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from bayou.core.arrow import pa
 from bayou.serve.log import ARROW, JSON, VW
 from bayou.serve.responses import RequestError
 from bayou.sources.formats.registry import with_bodies
@@ -98,8 +99,6 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
         return body
     if encoding not in ("gzip", "zstd"):
         raise RequestError(415, f"Content-Encoding {encoding!r} is not known; there are gzip and zstd.")
-    import pyarrow as pa
-
     try:
         with pa.CompressedInputStream(pa.py_buffer(body), encoding) as stream:
             parts, size = [], 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core.arrow import pa
 from bayou.core.batch import Batch
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.extras import Extras
@@ -189,8 +190,6 @@ class RowReader:
         return read
 
     def _arrow(self, stream: bytes, learns: bool) -> ParsedRows:
-        import pyarrow as pa
-
         try:
             with pa.ipc.open_stream(io.BytesIO(stream)) as opened:
                 batches = [batch for batch in opened if batch.num_rows]

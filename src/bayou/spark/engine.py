@@ -9,9 +9,10 @@ import secrets
 import sys
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayou import rounds
+from bayou.core.arrow import pa
 from bayou.core.children import safe_environment
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import Learner
@@ -26,8 +27,6 @@ except ImportError:
         "bayou.spark needs pyspark, which is not installed: run pip install '.[spark]' in a checkout of bayou."
     ) from None
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _OURS = re.compile(r"bayou\.core\.errors\.(BadInput|BadModel): (.+)")
 

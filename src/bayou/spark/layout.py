@@ -16,6 +16,7 @@ import numpy as np
 import xxhash
 
 from bayou import rounds
+from bayou.core.arrow import fs, pq
 from bayou.core.checks import check_choice, check_path
 from bayou.core.errors import BadInput
 from bayou.sources.formats.arrow.parquet import opened, readable
@@ -67,8 +68,6 @@ def _in_folder(name: str) -> list[str]:
 
 
 def _at_address(name: str) -> list[str]:
-    from pyarrow import fs
-
     with readable(name):
         system, place = fs.FileSystem.from_uri(name)
         if system.get_file_info(place).type != fs.FileType.Directory:
@@ -90,8 +89,6 @@ def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
 
 def row_groups(files: Sequence[str]) -> tuple[list[RowGroupSlice], str]:
     """Return all row groups of some files, and a digest that identifies them."""
-    import pyarrow.parquet as pq
-
     groups, digest = [], xxhash.xxh3_64()
     for name in files:
         with readable(name):

@@ -7,22 +7,15 @@ from typing import Any
 
 import numpy as np
 
-# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-
 from bayou.cli.demo.study import NINETY, DemoRun, LearnedWeights, Study
-from bayou.cli.plots import save
-from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
+from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES, grid, picture
 
 # Regret over the first few examples is noise.
 FIRST = 100
 
 
 def draw(study: Study, path: Path) -> None:
-    with rc_context(STYLE | TITLES):
-        figure = Figure(figsize=(12, 5.2), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05))
+    with picture(path, 12, 5.2, dpi=120, pad=0.1, style=STYLE | TITLES, wspace=0.05) as figure:
         left, right = figure.subplots(1, 2)
         above = np.sign((study.marginal.result.regret or 0.0) - (study.bank.result.regret or 0.0)) or 1.0
         _regret(left, study.adagrad, "AdaGrad,\ntuned", ORANGE)
@@ -30,7 +23,6 @@ def draw(study: Study, path: Path) -> None:
         _regret(left, study.bank, "Bank,\ntold nothing", BLUE, raised=-16 * above)
         _dress_regret(left)
         _knowledge(right, study.knowledge)
-        save(figure, path)
 
 
 def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0) -> None:
@@ -54,8 +46,7 @@ def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0
 def _dress_regret(axes: Any) -> None:
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
-    axes.grid(axis="y", color=PALE)
-    axes.set_axisbelow(True)
+    grid(axes)
     axes.set_title("What not knowing the truth has cost")
     axes.set_xlabel("examples seen")
     axes.set_ylabel("regret / ln(examples)")

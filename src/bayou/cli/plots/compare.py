@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-# The object-oriented interface: no display is needed, and no state is shared with a caller's own plots.
-from matplotlib import colormaps, rc_context
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib import colormaps
 
-from bayou.cli.plots import save
 from bayou.core.printable import printable
-from bayou.plots import STYLE
+from bayou.plots import picture
 from bayou.runs.compare import Comparison
 
 # Losses of the first few examples are noise and would flatten the rest.
@@ -21,8 +17,7 @@ FIRST = 100
 
 def draw(path: Path, comparison: Comparison) -> None:
     """Draw the mean loss of all predictions so far, over the examples; the best learner is first in the legend."""
-    with rc_context(STYLE):
-        figure = Figure(figsize=(8.5, 5), dpi=120, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    with picture(path, 8.5, 5, dpi=120, pad=0.1) as figure:
         axes = figure.subplots()
         for rank, entrant in enumerate(comparison.ranked):
             curve = entrant.meter.curve()
@@ -41,4 +36,3 @@ def draw(path: Path, comparison: Comparison) -> None:
         loss_title = comparison.entrants[0].meter.loss_name.replace("_", " ")
         axes.set_ylabel(f"mean {loss_title} of predictions made before learning")
         axes.legend(frameon=False)
-        save(figure, path)

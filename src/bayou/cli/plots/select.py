@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-
-from bayou.cli.plots import save
-from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES
+from bayou.plots import BLUE, GREY, ORANGE, PALE, STYLE, TITLES, picture
 from bayou.runs.select import Selection
 
 
 def draw(selection: Selection, path: Path) -> None:
-    with rc_context(STYLE | TITLES):
-        figure = Figure(figsize=(12, 4), dpi=120, layout="constrained")
+    with picture(path, 12, 4, dpi=120, pad=None, style=STYLE | TITLES) as figure:
         left, middle, right = figure.subplots(1, 3)
         nonempty = [point for point in selection.path if point.size]
         left.plot([p.inclusion_prior for p in nonempty], [p.size for p in nonempty], "o-", color=BLUE)
@@ -34,4 +29,3 @@ def draw(selection: Selection, path: Path) -> None:
             axes.grid(axis="y", color=PALE)
         if middle.lines:
             middle.legend(frameon=False, loc="lower right")
-        save(figure, path)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
 from bayou.core.errors import BadInput
 from bayou.reproduce.experiment import data_folder
@@ -111,16 +111,12 @@ def text_problems(where: Path, quick: bool = False) -> list[Problem]:
 
 def _one_hot(columns: dict[str, np.ndarray], train: int) -> tuple[csr_array, tuple[str, ...]]:
     """Return indicators of the values that occur in the first `train` rows, and the column of each indicator."""
-    parts, groups = [], []
-    for name, values in columns.items():
-        known, codes = np.unique(values[:train], return_inverse=True)
-        place = np.searchsorted(known, values).clip(max=len(known) - 1)
-        there = known[place] == values
-        place[:train] = codes
-        indptr = np.concatenate([[0], np.cumsum(there)])
-        parts.append(csr_array((np.ones(indptr[-1]), place[there], indptr), (len(values), len(known))))
-        groups += [name] * len(known)
-    return csr_array(hstack(parts, format="csr")), tuple(groups)
+    from sklearn.preprocessing import OneHotEncoder
+
+    values = np.column_stack(list(columns.values()))
+    encoder = OneHotEncoder(handle_unknown="ignore").fit(values[:train])
+    groups = [name for name, known in zip(columns, encoder.categories_, strict=True) for _ in known]
+    return csr_array(encoder.transform(values)), tuple(groups)
 
 
 def _in_time(name: str, columns: dict[str, np.ndarray], y: np.ndarray, share: float, tests: Sequence[str]) -> Problem:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core.arrow import pa
 from bayou.core.checks import check_iterable, check_path, suggest
 from bayou.core.errors import BadInput
 
@@ -145,8 +146,6 @@ class OpenFile:
 
 def _zstd_reader(file: Any) -> Callable[[memoryview], int]:
     """Return a function that reads zstd data in small pieces, as a call that fails loses all it has read."""
-    import pyarrow as pa
-
     stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
     return lambda view: stream.readinto(view[: 1 << 16])
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core.arrow import is_a, pa
 from bayou.core.batch import Batch, Example
 from bayou.core.checks import check_int
 from bayou.core.errors import BadInput
@@ -383,8 +384,6 @@ def _dictionaries(rows: Any) -> Any:
     if hasattr(rows, "iloc"):
         return rows.to_dict("records") if hasattr(rows, "columns") else rows
     if hasattr(rows, "__arrow_c_stream__"):
-        import pyarrow as pa
-
         return pa.table(rows).to_pylist()
     return rows
 
@@ -396,9 +395,6 @@ def _by_hash(columns: _Columns) -> _Columns:
 
 def _columns(table: Any) -> tuple[int, _Columns, _Columns] | None:
     """Return a table's number of rows, its numeric and its text columns; None if a column mixes types."""
-    import pyarrow as pa
-    import pyarrow.types as is_a
-
     if hasattr(table, "iloc"):  # pandas, whose column names need not be texts
         found = list(table.items())
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bayou.core.arrow import is_a, pa, pc
 from bayou.core.errors import BadInput
 from bayou.kernels.compiling import kernel
 from bayou.kernels.format_numbers import MAX_NUMBER_BYTES, WRITE_PADDING_BYTES, put_byte, put_eight_digits, put_whole
@@ -13,14 +14,9 @@ from bayou.kernels.parse_text import PADDING, address_of
 from bayou.sources.table.cell_columns import check_names
 from bayou.sources.table.typed_values import EXACT, places_of, text_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def flat_columns(batch: Any) -> list[tuple[str, Any]]:
     """Return the (name, column) pairs of a record batch or schema, with structs flattened, without pandas' index."""
-    import pyarrow as pa
-
     flat: list[tuple[str, Any]] = []
 
     def add(name: str, column: Any) -> None:
@@ -44,8 +40,6 @@ def names_of(schema: pa.Schema) -> list[str]:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    import pyarrow.types as is_a
-
     return any(
         check(kind)
         for check in (is_a.is_string, is_a.is_large_string, is_a.is_binary, is_a.is_large_binary, is_a.is_string_view)
@@ -73,8 +67,6 @@ def _nulls(array: pa.Array) -> np.ndarray | None:
 
 def as_numbers(array: pa.Array) -> np.ndarray:
     """Return an array as float64, with NaN for null."""
-    import pyarrow as pa
-
     array = array.cast(pa.float64(), safe=False)
     nulls = _nulls(array)
     return _plain(array) if nulls is None else np.where(nulls, np.nan, _plain(array))
@@ -90,8 +82,6 @@ def values_of(array: pa.Array, column: str) -> list[Any]:
 
 def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return text as cells (data, starts, stops); with `apart`, a newline follows each."""
-    import pyarrow as pa
-
     if not (pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)):
         array = array.cast(pa.large_binary() if pa.types.is_binary(array.type) else pa.large_string())
     n = len(array)
@@ -114,8 +104,6 @@ def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, 
 
 def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return numbers as cells: integers by their digits, others as Python writes them, or empty with `only_whole`."""
-    import pyarrow as pa
-
     nulls = _nulls(array)
     empty = np.zeros(len(array), np.bool_) if nulls is None else nulls.copy()
     if pa.types.is_floating(array.type):
@@ -139,9 +127,6 @@ def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarr
 
 def iso(array: pa.Array) -> pa.Array:
     """Return times as ISO 8601, without trailing zeros after the seconds: 2013-01-01T10:00:00Z."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     text = pc.replace_substring(array.cast(pa.string()), " ", "T", max_replacements=1)
@@ -151,16 +136,11 @@ def iso(array: pa.Array) -> pa.Array:
 
 def is_point(kind: pa.DataType) -> bool:
     """Return whether a type holds dates or timestamps, rather than times of day or durations."""
-    import pyarrow.types as is_a
-
     return bool(is_a.is_timestamp(kind) or is_a.is_date(kind))
 
 
 def as_seconds(array: pa.Array) -> np.ndarray:
     """Return times in seconds (as in `dates`) of their zone's local time, or of UTC if it is unknown; NaN for null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         try:
             array = pc.local_timestamp(array)

@@ -11,15 +11,13 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bayou.core.arrow import pa
 from bayou.core.errors import BadInput
 from bayou.sources.formats.arrow.reader import stream_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def is_table(data: Any) -> bool:
@@ -48,8 +46,6 @@ class TableChunks:
         return sum(map(len, parts)) if parts and all(hasattr(part, "__len__") for part in parts) else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         self._kept.clear()
         names, rows = None, 0
         for part in self._parts:
@@ -67,8 +63,6 @@ class TableChunks:
 
     def kept(self, rows: np.ndarray) -> pa.Table:
         """Return the kept columns for these rows, which count from 0 and ascend; earlier batches are forgotten."""
-        import pyarrow as pa
-
         while self._kept and len(rows) and self._kept[0][0] + self._kept[0][1].num_rows <= rows[0]:
             self._kept.popleft()
         found = []
@@ -111,8 +105,6 @@ def _in_order(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
 
 
 def _columns(batch: pa.RecordBatch, keep: list[str]) -> pa.Table:
-    import pyarrow as pa
-
     for name in keep:
         if name not in batch.schema.names:
             from bayou.core.checks import suggest

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bayou.core.arrow import fs, pa, pq
 from bayou.core.errors import BadInput
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import is_text, names_of
@@ -21,8 +22,6 @@ from bayou.sources.table.cell_columns import check_names
 from bayou.sources.table.fitting_reader import FittingReader
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from bayou.core.extras import Extras
 
 # Minimum number of rows decoded at once, and maximum number of bytes they should take.
@@ -36,8 +35,6 @@ _CATEGORIES = ("category", "flag", "code")
 @contextmanager
 def readable(name: str, further: str = "") -> Iterator[None]:
     """Raise BadInput for errors of Arrow while it reads a file."""
-    import pyarrow as pa
-
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -47,12 +44,8 @@ def readable(name: str, further: str = "") -> Iterator[None]:
 
 def opened(name: str) -> pa.NativeFile:
     """Open a file on disk, or at an address such as s3://bucket/name."""
-    import pyarrow as pa
-
     if "://" not in name:
         return pa.memory_map(os.fsencode(name))  # also if the name is not valid UTF-8
-    from pyarrow import fs
-
     system, path = fs.FileSystem.from_uri(name)
     return system.open_input_file(path)
 
@@ -79,8 +72,6 @@ class ParquetReader(FittingReader):
 
     def _open(self, name: str, columns: set[str] | None = None) -> Any:
         """Open a Parquet file; text columns in `columns`, by default all, will be read as dictionaries."""
-        import pyarrow.parquet as pq
-
         with readable(name):
             file = opened(name)
             schema = pq.read_schema(file)
@@ -107,8 +98,6 @@ class ParquetReader(FittingReader):
 
     def _wanted(self, name: str) -> _Opened:
         """Open a file for reading the columns that the recipe needs."""
-        import pyarrow as pa
-
         wanted = {column.name for column in self.plan.columns}
         file = self._open(name, {column.name for column in self.plan.columns if column.role in _CATEGORIES})
         self.plan.places(names_of(file.schema_arrow), name)  # raises if a needed column is missing
@@ -178,8 +167,6 @@ class ParquetBatches:
         self._names = names
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
-
         for name in self._names:
             with readable(name):
                 yield from pq.ParquetFile(name, memory_map=True).iter_batches()
@@ -187,9 +174,6 @@ class ParquetBatches:
 
 def file_of(columns: dict[str, Any]) -> bytes:
     """Return a small table as a Parquet file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     file = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), file)
     return file.getvalue().to_pybytes()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayou.core.arrow import is_a, pa
 from bayou.core.errors import BadInput
 from bayou.recipe.labels import Tell
 from bayou.recipe.recipe import FIT_ROWS, Recipe
@@ -34,8 +35,6 @@ from bayou.sources.table.numbers import POINT
 from bayou.sources.table.typed_values import one_column, summary_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from bayou.core.extras import Extras
 
 # Rows per block: with a few dozen columns their features fit in the L2 cache.
@@ -79,8 +78,6 @@ def row_ranges(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[RowRang
 
 def stream_of(table: Any) -> Iterable[pa.RecordBatch]:
     """Return the record batches of a table; raise BadInput if its library cannot export it."""
-    import pyarrow as pa
-
     try:
         return pa.RecordBatchReader.from_stream(table)
     except (TypeError, ValueError) as error:  # pandas with duplicate names, for example
@@ -117,8 +114,6 @@ class ArrowReader(FittingReader):
             yield part
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         try:
             for batch in self._data.batches() if self._in_chunks else stream_of(self._data):
                 batch.validate(full=True)  # the memory belongs to another library
@@ -160,8 +155,6 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
     If there is none, as for numbers and texts, only batches with the types of the first one are included.
     """
-    import pyarrow as pa
-
     if all(batch.schema.equals(batches[0].schema) for batch in batches):
         return pa.Table.from_batches(batches)
     tables = [_decoded(pa.Table.from_batches([batch])) for batch in batches]
@@ -173,8 +166,6 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 def _decoded(table: pa.Table) -> pa.Table:
     """Return a table with dictionaries replaced by their values, as types with dictionaries differ from plain ones."""
-    import pyarrow as pa
-
     for k, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):
             table = table.set_column(k, column.name, table.column(k).cast(column.type.value_type))
@@ -182,8 +173,6 @@ def _decoded(table: pa.Table) -> pa.Table:
 
 
 def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
-    import pyarrow.types as is_a
-
     if is_a.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind, looked = array.type, ColumnScanner(recipe)

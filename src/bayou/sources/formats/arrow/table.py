@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bayou.core.arrow import is_a, pa
 from bayou.sources.formats.arrow.cells import (
     as_numbers,
     as_seconds,
@@ -25,9 +26,6 @@ from bayou.sources.table.cell_columns import CellColumns
 from bayou.sources.table.encoding_plan import EncodingPlan
 from bayou.sources.table.ngrams import text_of_words
 from bayou.sources.table.typed_values import column_as_cells, places_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _NUMBERS = ("bins", "whole", "numeric", "values")
 
@@ -59,9 +57,6 @@ class ArrowTable:
         return self._plan.parse(columns.rows(start, stop))
 
     def _add(self, columns: BatchCells, c: int, array: pa.Array) -> None:
-        import pyarrow as pa
-        import pyarrow.types as is_a
-
         role = self._plan.columns[c].role
         if is_a.is_dictionary(array.type):
             if self._plan.is_hash_cached(c) and is_text(array.type.value_type):

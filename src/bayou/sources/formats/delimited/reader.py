@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayou.core.arrow import pa
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 from bayou.recipe.labels import Tell
@@ -42,8 +43,6 @@ from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.ngrams import text_of_words
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from bayou.core.extras import Extras
 
 _WHAT = {
@@ -223,7 +222,6 @@ class DelimitedBatches:
         self._names, self._format = names, format
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
         from pyarrow import csv
 
         for name in self._names:
