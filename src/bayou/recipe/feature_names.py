@@ -192,7 +192,7 @@ class FeatureNames:
 
 def in_bitmap(known: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Return a boolean for each of these features: whether its bit in the bitmap `FeatureNames.known` is set."""
-    return (known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0
+    return np.asarray((known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0)
 
 
 def collision_rate(touched: int, n_features: int) -> float:

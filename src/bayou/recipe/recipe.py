@@ -355,7 +355,7 @@ class Recipe:
     @property
     def n_features(self) -> int:
         """Number of possible features, 2**bits."""
-        return 2**self.bits
+        return 1 << self.bits
 
     @property
     def fitted(self) -> bool:

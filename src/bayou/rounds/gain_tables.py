@@ -96,7 +96,8 @@ def flat(table: pa.Table, name: str) -> Any:
 def features_in(table: pa.Table, name: str) -> np.ndarray:
     """Return the feature indices of a column of places."""
     lengths = np.diff(to_numpy(table[name].combine_chunks().offsets))
-    return np.repeat(to_numpy(table["block"]).astype(np.int64) * FEATURE_BLOCK_SIZE, lengths) + flat(table, name)
+    blocks = to_numpy(table["block"]).astype(np.int64) * FEATURE_BLOCK_SIZE
+    return np.asarray(np.repeat(blocks, lengths) + flat(table, name))
 
 
 def _to_arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
