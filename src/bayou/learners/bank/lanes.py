@@ -141,6 +141,9 @@ class LaneConfig(NamedTuple):
     bias_prior: np.ndarray
     time_decay: np.ndarray
     natural: np.ndarray  # in the type of the state: whether it keeps precision times mean
+    any_rate: bool  # whether any lane is AdaGrad's
+    any_natural: bool
+    most: float  # bound of the means, in the type of the state
 
 
 class LaneScratch(NamedTuple):
@@ -169,7 +172,7 @@ def _make_factors(each, tables, scale_log, unit):
 
 
 @inlined
-def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, tables, most, farthest, indices, ahead):
+def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, tables, farthest, indices, ahead):
     """Compute mean and variance of a row's score in every lane; leave variances in `variances`.
 
     Means are left in `means` if `counts`. `same`: all values are equal. The lanes of as many non-zeros from `ahead` on
@@ -201,7 +204,7 @@ def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, 
                 before = precision + moving * row.squares_before[k]
                 v = 1.0 / (precision + moving * row.mean_squares[k])
                 mean = mean * where_above(moving, 0.0, before * v, where_above(natural, 0.0, v, one))
-                mean = max(min(mean, most), -most)
+                mean = max(min(mean, tables.most), -tables.most)
                 store(row.means, np.int64(k) * width + at, mean)
                 sum_m = sum_m + x * mean
             else:
@@ -223,7 +226,7 @@ def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, 
 
 
 @inlined
-def _label_step(each, tables, intercept, scale, has_intercept, any_rate, y, c):
+def _label_step(each, tables, intercept, scale, has_intercept, y, c):
     """Compute the label's `slopes` and `curvatures` in every lane, and update scales and intercepts."""
     bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
     dtype = each.score_mean.dtype.type
@@ -258,30 +261,14 @@ def _label_step(each, tables, intercept, scale, has_intercept, any_rate, y, c):
         mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(each.v_bias, at)
         prior_precisions = load(tables.bias_prior, at)
         mean, gained = updates.intercept_step(
-            mean, gained, prior_precisions, stay, is_active, v, pace, any_rate, step, fall
+            mean, gained, prior_precisions, stay, is_active, v, pace, tables.any_rate, step, fall
         )
         store(bias_mean, at, mean)
         store(bias_gain, at, gained)
 
 
 @inlined
-def _learn_row(
-    same,
-    counts,
-    state,
-    pending_sums,
-    row,
-    length,
-    each,
-    tables,
-    any_rate,
-    any_natural,
-    most,
-    squares,
-    tracked,
-    indices,
-    ahead,
-):
+def _learn_row(same, counts, state, pending_sums, row, length, each, tables, squares, tracked, indices, ahead):
     """Update the weights of a row's features in every lane; add the sums of lanes that learn their priors.
 
     If `counts`, the squares of as many non-zeros from `ahead` on are prefetched: there is most time for it here.
@@ -293,11 +280,11 @@ def _learn_row(
         stay, use_loss, pace = load(tables.use_decay, at), load(tables.use_loss, at), load(tables.rate, at)
         fixed, moving, natural = load(tables.prior, at), load(tables.precision_per_square, at), load(tables.natural, at)
         inverse_fade = load(each.inverse_fade, at)
-        limit = min(inverse_fade * most, updates.FARTHEST_32 if state.itemsize == 4 else updates.FARTHEST_64)
+        limit = min(inverse_fade * tables.most, updates.FARTHEST_32 if state.itemsize == 4 else updates.FARTHEST_64)
         lost = (fixed + moving) * use_loss
         x = factor * row.scaled_values[0]
         sums, squared, known = 2 * (row.prior_offsets[0] + at), zero, zero
-        if any_natural:
+        if tables.any_natural:
             squared, known = load(pending_sums, sums), load(pending_sums, sums + LANES)
         for k in range(np.uint64(length)):
             place, there = row.offsets[k] + 2 * at, np.int64(k) * width + at
@@ -307,13 +294,13 @@ def _learn_row(
             if not same:
                 x = factor * row.scaled_values[k]
             xv = x * v
-            shift, more, share = updates.weight_step(gained, x, xv, pace, any_rate, step, fall)
+            shift, more, share = updates.weight_step(gained, x, xv, pace, tables.any_rate, step, fall)
             if counts:
                 if row_scaling.is_tracked(tracked, np.int64(indices[np.uint64(ahead) + k])):
                     prefetch(squares, 2 * np.int64(indices[np.uint64(ahead) + k]))
                 lost = (fixed + moving * row.mean_squares[k]) * use_loss
                 kept = where_above(natural, 0.0, kept, mean)
-            if any_natural:
+            if tables.any_natural:
                 if 2 * (row.prior_offsets[k] + at) != sums:  # not the group of the previous feature
                     store(pending_sums, sums, squared)
                     store(pending_sums, sums + LANES, known)
@@ -327,7 +314,7 @@ def _learn_row(
             grown = min(max(grown * stay - lost, 0.0), limit)
             store(state, place, kept + (shift + phase * power_below(kept)))
             store(state, place + LANES, grown)
-        if any_natural:
+        if tables.any_natural:
             store(pending_sums, sums, squared)
             store(pending_sums, sums + LANES, known)
 
@@ -391,7 +378,7 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
     farthest = math.sqrt(most)  # of any score, so that its square is finite
 
     # Slice the tables once: in a loop, slicing a row costs more than the work on it.
-    typed = settings.astype(state.dtype)
+    typed, any_natural = settings.astype(state.dtype), lanes.priors.shape[0] > 0
     tables = LaneConfig(
         *(
             typed[PRIOR_PRECISION],
@@ -409,8 +396,9 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
             settings[INTERCEPT_PRECISION],
         ),
         *(settings[TIME_DECAY], typed[HAS_LEARNED_PRIOR]),
+        *(typed[ADAGRAD_RATE].any(), any_natural, most),
     )
-    any_natural, any_fading, grouped = lanes.priors.shape[0] > 0, np.any(tables.time_decay < 1.0), groups.size > 0
+    any_fading, grouped = np.any(tables.time_decay < 1.0), groups.size > 0
     prior_precisions, learned, fade = (
         lanes.prior_precisions.reshape(-1),
         marked_lanes(settings[HAS_LEARNED_PRIOR]),
@@ -421,7 +409,7 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
     if any_natural:
         n_groups = priors.n_groups_seen(lanes.pending_sums, lanes.priors, groups, indptr[row], indptr[last])
     pending_sums = priors.new_pending_sums(lanes.pending_sums, learned, width, n_groups)
-    any_rate, any_scaled, has_intercept = tables.rate.any(), tables.scaled.any(), dtype(lanes.has_intercept)
+    any_scaled, has_intercept = tables.scaled.any(), dtype(lanes.has_intercept)
     here = row_scaling.new_row(rows.max_row_length + LANES, width, state)
     scratch = zeros((11, width), state.dtype)
     each = LaneScratch(
@@ -464,26 +452,13 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
         ahead = start + row_scaling.AHEAD if start + row_scaling.AHEAD + length <= end else start
         if counts:
             # if the row is learned, `_learn_row` prefetches the squares
-            known = _count_estimate(lanes, state, normalised, dtype)
-            row_scaling.row_squares(
-                here,
-                squares,
-                tracked,
-                known,
-                should_count_all,
-                indices,
-                values,
-                start,
-                length,
-                all_marked,
-                ahead,
-                c == 0.0,
-                most,
-            )
+            table = squares, tracked, _count_estimate(lanes, state, normalised, dtype), should_count_all
+            fetched = ahead if c == 0.0 else -1
+            row_scaling.row_squares(here, *table, indices, values, start, length, all_marked, fetched, most)
 
         # predict. Indices are unsigned: Numba would check of every signed one whether it counts from the end.
         row_scaling.row_offsets(here, indices, groups, start, length, width)
-        asked = lanes, state, prior_precisions, here, length, each, tables, most, farthest, indices, ahead
+        asked = lanes, state, prior_precisions, here, length, each, tables, farthest, indices, ahead
         if counts:
             _score_row(False, True, *asked)
         elif same:
@@ -499,31 +474,17 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
 
         # update from the label
         examples += 1
-        _label_step(each, tables, lanes.intercept, lanes.scale, has_intercept, any_rate, dtype(rows.labels[row - 1]), c)
+        _label_step(each, tables, lanes.intercept, lanes.scale, has_intercept, dtype(rows.labels[row - 1]), c)
         row_scaling.row_phases(here.dither_phases, indices, start, length, examples)
         if grouped and each.min_precision_gain[0] == 0:
             priors.store_groups(lanes.groups, state, here.offsets, indices, groups, start, length)
-        told = (
-            state,
-            pending_sums,
-            here,
-            length,
-            each,
-            tables,
-            any_rate,
-            any_natural,
-            most,
-            squares,
-            tracked,
-            indices,
-            ahead,
-        )
+        to_learn = state, pending_sums, here, length, each, tables, squares, tracked, indices, ahead
         if counts:
-            _learn_row(False, True, *told)
+            _learn_row(False, True, *to_learn)
         elif same:
-            _learn_row(True, False, *told)
+            _learn_row(True, False, *to_learn)
         else:
-            _learn_row(False, False, *told)
+            _learn_row(False, False, *to_learn)
         if any_natural and lanes.should_renew_priors and examples % priors.EVERY == 0:
             priors.update_priors(
                 lanes.priors, pending_sums, learned, lanes.prior_precisions, settings[INITIAL_PRECISION], n_groups

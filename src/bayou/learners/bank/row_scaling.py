@@ -129,26 +129,14 @@ def rebuild_tracked(marks, squares):
 
 @inlined
 def row_squares(
-    row,
-    squares,
-    marks,
-    known,
-    should_count_all,
-    indices,
-    values,
-    start,
-    length,
-    all_marked,
-    ahead,
-    should_prefetch,
-    most,
+    row, squares, marks, estimate, should_count_all, indices, values, start, length, all_marked, ahead, most
 ):
     """Compute each feature's mean square and uses including this row, and its mean square before; 0 uses: not counted.
 
     A feature that is not marked has a mean square of 1 until its first value other than 1 or -1, or until
-    `should_count_all` feature is counted; `known` estimates how often it was seen before. If all are marked, they are
-    processed in vectors, the last of which holds the last eight features, some of them for the second time; then, if
-    `should_prefetch`, the squares of as many non-zeros from `ahead` on are prefetched.
+    `should_count_all` feature is counted; `estimate` tells how often it was seen before. If all are marked, they are
+    processed in vectors, the last of which holds the last eight features, some of them for the second time; then the
+    squares of as many non-zeros from `ahead` on are prefetched, unless it is negative.
     """
     dtype = squares.dtype.type
     mean_squares, squares_before, uses = row.mean_squares, row.squares_before, row.uses
@@ -161,14 +149,14 @@ def row_squares(
                 before, count = squares[2 * feature], squares[2 * feature + 1] + dtype(1)
                 q = before + (square - before) / count
             elif should_count_all or square != dtype(1):
-                met = known.count_per_gain * known.state[feature * known.stride + known.place]
+                met = estimate.count_per_gain * estimate.state[feature * estimate.stride + estimate.place]
                 count = met + dtype(1)
                 q = (met + square) / count
             mean_squares[k], squares_before[k], uses[k] = min(max(q, least), most), before, count
         return
     for k in range(0, length, LANES):
         at = min(k, length - LANES)
-        if should_prefetch:
+        if ahead >= 0:
             prefetch_pairs(squares, indices, ahead + at)
         copy_lanes(mean_squares, at, values, start + at)
         x = load(mean_squares, at)
