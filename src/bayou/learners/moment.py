@@ -74,7 +74,8 @@ RECORD = Record(
     paper="marginal-gaussian, appendix D.2",
 )  # fmt: skip
 
-EXPECTATIONS = {"exact": False, "probit": True}
+# By link and expectation: whether labels are integrated under a probit, or under the sigmoid. Other links are refused.
+UNDER_PROBIT = {"logistic": {"exact": False, "probit": True}, "probit": {"exact": True, "probit": True}}
 # Scores of a larger variance need the more careful formula in `_log_slopes`.
 WIDE = 20.0
 # The table's cells: halves of y m, where |y m| < NEAR, and quarters of every octave of 1 + s2.
@@ -178,6 +179,7 @@ class Moment(DiagonalGaussian, ShardingLearner):
     """
 
     name = "moment"
+    supported_links = tuple(UNDER_PROBIT)
 
     def __init__(
         self,
@@ -194,7 +196,7 @@ class Moment(DiagonalGaussian, ShardingLearner):
     ) -> None:
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         super().__init__(*weights, link=link, expectation=expectation, predictive=predictive)
-        self._probit = check_choice("expectation", expectation, EXPECTATIONS) or self._link == links.PROBIT
+        self._probit = check_choice("expectation", expectation, UNDER_PROBIT[link])
         self._noise = 1.0 / links.TABLE[self._link].damping_constant  # b2
         looked_up = self._dtype == "float32" and not self._probit
         self._table = _table() if looked_up else np.zeros(0, np.float32)
