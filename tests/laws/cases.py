@@ -39,6 +39,7 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "fading": lambda n: {"temper": (0.3, 0.1), "memory": 0.01},
         "quadrature": lambda n: {"predictive": "quadrature"},
         "bare": lambda n: {"intercept": False},
+        "scaled": lambda n: {"scale": "learned"},
     },
     "joint": {
         "default": lambda n: {},
@@ -180,7 +181,7 @@ class Case:
     def apart(self) -> bool:
         """Whether weights are independent in the posterior: what an example does not hold, it does not move."""
         full = self.variant.startswith("full") or self.record.name == "number-bank"
-        return not (full or self.record.dense or self.record.name == "lasso")
+        return not (full or self.variant == "scaled" or self.record.dense or self.record.name == "lasso")
 
     @property
     def immediate(self) -> bool:
@@ -189,8 +190,9 @@ class Case:
 
     @property
     def merges(self) -> bool:
-        """Whether two of it can be merged; online sketches of the lasso cannot."""
-        return self.record.merge != "refused" and self.new().parameters.get("algorithm") != "online"
+        """Whether two of it can be merged; online sketches of the lasso cannot, nor can weights of a learned scale."""
+        parameters = self.new().parameters
+        return self.record.merge != "refused" and parameters.get("algorithm") != "online" and "scale" not in parameters
 
     @property
     def rounding(self) -> float:

@@ -1,6 +1,7 @@
 """Marginal answers to the reference in every variant, keeps out of the paper's traps, and lasts."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -78,6 +79,8 @@ OPTIONS = {
         "intercept_variance": 7.0,
     },
     "quadrature": {"predictive": "quadrature"},
+    "scaled": {"scale": "learned", "prior_variance": 0.2},
+    "scaled bare": {"scale": "learned", "intercept": False, "temper": (0.3, 0.1), "memory": 0.05},
 }
 
 
@@ -575,3 +578,59 @@ def test_the_intercepts_prior_is_at_least_three_and_at_least_the_widest_feature(
     assert Marginal(2).intercept == pytest.approx((0.0, 3.0))
     assert Marginal(2, prior_variance=[1.0, 50.0]).intercept == pytest.approx((0.0, 50.0))
     assert Marginal(2, intercept_variance=0.2, prior_variance=9.0).intercept == pytest.approx((0.0, 0.2))
+
+
+# --- the learned scale ------------------------------------------------------------------------------------------
+
+
+def stream(rows: int, seed: int) -> tuple[Batch, np.ndarray]:
+    """Rows of 20 of 200 features, and their true weights, of variance 1."""
+    rng = np.random.default_rng(seed)
+    truth, X = rng.normal(size=200), sparse.csr_matrix((rng.random((rows, 200)) < 0.1) * 1.0)
+    return Batch.from_csr(X, np.where(rng.random(rows) < expit(X @ truth), 1, -1)), truth
+
+
+@dtypes
+def test_a_learned_scale_repairs_a_prior_that_is_too_narrow(dtype):
+    inside = {}
+    for scale in ("fixed", "learned"):
+        learner = Marginal(200, prior_variance=0.25, intercept=False, scale=scale, dtype=dtype)
+        batch, truth = stream(30_000, seed=1)
+        learner.learn(batch)
+        inside[scale] = np.mean(np.abs(learner.mean - truth) <= 1.645 * np.sqrt(learner.variance))
+    assert inside["fixed"] < 0.4
+    assert 0.8 < inside["learned"] < 0.97
+
+
+def test_the_scale_is_stored_with_the_model_and_only_if_it_is_learned():
+    batch, _ = stream(3000, seed=2)
+    half = np.arange(3000) < 1500
+    whole, first, plain = Marginal(200, scale="learned"), Marginal(200, scale="learned"), Marginal(200)
+    for learner in (whole, plain):
+        learner.learn(batch)
+    first.learn(batch.take(np.flatnonzero(half)))
+    assert first.will_change_other_features(1500)  # the weights are folded at 2048
+    assert not first.will_change_other_features(500)
+    again = pickle.loads(pickle.dumps(first))
+    again.learn(batch.take(np.flatnonzero(~half)))
+    assert again.to_bytes() == whole.to_bytes()
+    assert whole._scale_state[0, 0] != 0 != whole._scale_state[0, 2]
+    assert "scale" not in plain.parameters
+    assert "scale" not in plain._arrays()
+    assert b"scale" not in plain.to_bytes()
+    assert Marginal(200, scale="fixed").to_bytes() == Marginal(200).to_bytes()
+
+
+def test_weights_of_a_learned_scale_do_not_add_up_and_need_a_prior_around_0():
+    batch, _ = stream(100, seed=3)
+    learners = [Marginal(200, scale="learned") for _ in range(2)]
+    for learner in learners:
+        learner.learn(batch)
+    with pytest.raises(BadInput, match="do not add up"):
+        learners[0].merge(learners[1])
+    with pytest.raises(BadInput, match="do not add up"):
+        _ = learners[0].sharding
+    with pytest.raises(BadInput, match="needs prior_mean=0"):
+        Marginal(3, scale="learned", prior_mean=[0.0, 1.0, 0.0])
+    with pytest.raises(BadInput, match="scale is 'learnt'"):
+        Marginal(3, scale="learnt")

@@ -198,8 +198,52 @@ def marginal_step(
     return new_mean, new_variance
 
 
+# Of the learned scale: the precision of its prior N(0, 1/20), what each example adds to it, and the bounds of a step, of
+# the scale between two folds, and of the sum of all folds.
+SCALE_PRECISION, SCALE_DECAY = 20.0, 0.03
+MAX_SCALE_STEP, MAX_SCALE, MAX_FOLDED = 0.1, 0.5, 3.0
+
+
+class Scale:
+    """A common factor e^l of all weights but the intercept's; not part of the paper.
+
+    With the factor of an example's score M, the log-likelihood is one of l as well. It is matched by a Gaussian in l, as
+    those of single weights are: M is linear in e^l, so its slope in l is M. After 8, 16, 32, ... examples the factor is
+    moved into the weights (folded): means grow by e^l, and what the examples told of them, 1/variance - 1/prior,
+    by e^-2l. The prior stays.
+    """
+
+    def __init__(self):
+        self.scale, self.gain, self.folded = 0.0, 0.0, 0.0
+
+    @property
+    def factor(self) -> float:
+        return float(np.exp(self.scale))
+
+    def learn(self, moving: float, m: float, s2: float, y: float, weight: float, link: str, ku: float, examples: int):
+        """`moving` is the part of the score's mean that the scale multiplies."""
+        rule = LINKS[link]
+        root = np.sqrt(1.0 / (1.0 + rule.shrink * ku * s2))
+        dm, dv = weight * y * root * rule.slope(y * m * root), weight * root**2 * rule.curvature(y * m * root)
+        variance = 1.0 / (SCALE_PRECISION + self.gain + SCALE_DECAY * examples)
+        step = np.clip(moving * variance * dm, -MAX_SCALE_STEP, MAX_SCALE_STEP)
+        low, high = max(-MAX_FOLDED - self.folded, -MAX_SCALE), min(MAX_FOLDED - self.folded, MAX_SCALE)
+        self.scale = float(np.clip(self.scale + step, low, high))
+        told = moving**2 * dv
+        self.gain += told / max(1.0 - told * variance, 0.5)
+
+    @staticmethod
+    def is_due(examples: int) -> bool:
+        return examples >= 8 and np.log2(examples).is_integer()
+
+    def fold(self, mean: np.ndarray, variance: np.ndarray, prior: np.ndarray) -> None:
+        mean *= self.factor
+        variance[:] = 1.0 / (1.0 / prior + (1.0 / variance - 1.0 / prior) / self.factor**2)
+        self.folded, self.scale = self.folded + self.scale, 0.0
+
+
 class MarginalReference:
-    """Algorithm 1 over the rows of a CSR matrix. `temper` is (ku, kp).
+    """Algorithm 1 over the rows of a CSR matrix. `temper` is (ku, kp); `scale` is "fixed" or "learned".
 
     `prior_mean` and `prior_variance` are numbers, or arrays with one entry per feature. The intercept's prior
     is N(0, intercept_variance), by default max(3, the largest prior variance).
@@ -218,9 +262,11 @@ class MarginalReference:
         predictive: str = "closed",
         intercept: bool = True,
         intercept_variance: float | None = None,
+        scale: str = "fixed",
     ):
         if intercept_variance is None:
             intercept_variance = max(3.0, float(np.max(prior_variance)))
+        self.scale, self.examples = (Scale() if scale == "learned" else None), 0
         self.n_features, self.has_intercept = n_features, intercept
         # The last entry of each array is the intercept's.
         self._mean = np.append(np.full(n_features, prior_mean, dtype=float), 0.0)
@@ -230,28 +276,45 @@ class MarginalReference:
         self.temper, self.memory, self.predictive = temper, memory, predictive
 
     @property
+    def factor(self) -> float:
+        return 1.0 if self.scale is None else self.scale.factor
+
+    @property
     def mean(self) -> np.ndarray:
-        return self._mean[:-1].copy()
+        return self._mean[:-1] * self.factor
 
     @property
     def variance(self) -> np.ndarray:
-        return self._variance[:-1].copy()
+        return self._variance[:-1] * self.factor**2
 
     @property
     def intercept(self) -> tuple[float, float]:
         """Mean and variance of the intercept; (0, 0), known to be nothing, if there is none."""
         return (float(self._mean[-1]), float(self._variance[-1])) if self.has_intercept else (0.0, 0.0)
 
+    def _scaled(self, i, x) -> np.ndarray:
+        return np.where(np.asarray(i) == self.n_features, x, np.multiply(x, self.factor))
+
     def _predict_row(self, i, x) -> tuple[float, float, float]:
+        x = self._scaled(i, x)
         kp, cap = self.temper[1], self._prior[i]
         return marginal_predict(self._mean[i], self._variance[i], x, self.link, kp, self.predictive, self.memory, cap)
 
     def _learn_row(self, i, x, y: float, weight: float) -> None:
+        if weight == 0:
+            return
+        x, (_, m, s2) = self._scaled(i, x), self._predict_row(i, x)
+        moving = m - np.sum((x * self._mean[i])[np.asarray(i) == self.n_features])
         ku, kp = self.temper
         rules = self.link, self.mean_update, self.variance_update
         self._mean[i], self._variance[i] = marginal_step(
             self._mean[i], self._variance[i], x, y, weight, *rules, ku, kp, self.memory, self._prior[i]
         )
+        self.examples += 1
+        if self.scale is not None:
+            self.scale.learn(moving, m, s2, y, weight, self.link, ku, self.examples)
+            if self.scale.is_due(self.examples):
+                self.scale.fold(self._mean[:-1], self._variance[:-1], self._prior[:-1])
 
     def learn(self, X, y, weights=None) -> np.ndarray:
         """P(y = 1) of each row as predicted just before learning from it."""

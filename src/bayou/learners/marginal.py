@@ -27,6 +27,16 @@ state is rounded up or down by a sequence that is right on average, keyed by (ex
 `temper` = (ku, kp) multiplies C s2 when updating and when predicting; `memory` = gamma widens each weight at each
 use, 1/v <- max(1/v / (1 + gamma), 1/v0), so that old evidence fades.
 
+scale="learned" is ours, not the paper's. Early rows are learned at scores that are too small or too large, and the error
+of all weights is mostly a common factor, of which independent weights are far too certain. So weights are e^l w_i (all
+but the intercept), and l is learned as they are. With M the score without the intercept, s2 as above, t examples,
+g = 1/(1 + C ku s2) and z = y m sqrt(g):
+
+    l += M v_l y sqrt(g) q(z), at most .1      G += h / max(1 - h v_l, 1/2), h = M^2 g k(z)      v_l = 1/(20 + G + .03 t)
+
+After 8, 16, 32, ... examples the factor is folded into the weights: mu *= e^l, 1/v - 1/v0 *= e^-2l, l = 0. Their prior
+stays, so a wrong prior_variance costs little.
+
 Paper: Low complexity approximate Bayesian logistic regression for sparse online learning (marginal-gaussian),
 section 3, appendices A to C. prior_mean and prior_variance are its mu_0 and sigma_0^2.
 """
@@ -34,7 +44,7 @@ section 3, appendices A to C. prior_mean and prior_variance are its mu_0 and sig
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -78,6 +88,7 @@ from bayou.learners.bases.diagonal import (
     row_scratch,
 )
 from bayou.learners.bases.evidence import link_log_cdf, link_peak_start, link_slope_and_curvature, solve_evidence_step
+from bayou.learners.bases.location_strength import LocationStrengthSharding
 
 RECORD = Record(
     "marginal", "bayou.learners.marginal:Marginal", "MarginalClassifier", sharding=True,
@@ -86,6 +97,16 @@ RECORD = Record(
 )  # fmt: skip
 
 LN2 = math.log(2.0)
+SCALES = {"fixed": False, "learned": True}
+# State of the learned scale:
+#     SCALE       l
+#     SCALE_GAIN  G, its precision gained
+#     FOLDED      sum of all l that were folded into the weights
+SCALE, SCALE_GAIN, FOLDED = range(3)
+# Precision of l in the prior, and what each example adds to it; bounds of a step, of l, and of FOLDED.
+SCALE_PRECISION, SCALE_DECAY = 20.0, 0.03
+MAX_SCALE_STEP, MAX_SCALE, MAX_FOLDED = 0.1, 0.5, 3.0
+FIRST_FOLD = 8
 # Newton's step is taken where tau is above this.
 NEWTON_ABOVE = {"auto": 1.0, "taylor": math.inf, "newton": 0.0}
 VARIANCE_UPDATES = {"laplace": False, "peak": True}
@@ -107,6 +128,8 @@ class Marginal(DiagonalGaussian, ShardingLearner):
         predictive: "closed" is (8); "quadrature" integrates the link over the score.
         intercept: whether to add a weight whose feature is always 1 (prior mean 0).
         intercept_variance: its prior variance; by default max(3, prior_variance).
+        scale: "learned" learns a common factor of all weights, for intervals that hold the truth more often; it needs
+            prior_mean=0. "fixed" is the paper's algorithm.
         dtype: type of the state, "float32" or "float64". The intercept is always kept in float64.
 
     >>> from bayou import Batch
@@ -132,6 +155,7 @@ class Marginal(DiagonalGaussian, ShardingLearner):
         predictive: str = "closed",
         intercept: bool = True,
         intercept_variance: float | None = None,
+        scale: str = "fixed",
         dtype: Any = None,
     ) -> None:
         try:
@@ -141,6 +165,11 @@ class Marginal(DiagonalGaussian, ShardingLearner):
         weights = n_features, dtype, intercept, prior_mean, prior_variance, intercept_variance
         rules: dict[str, Any] = {"link": link, "mean_update": mean_update, "variance_update": variance_update}
         memory = check_positive("memory", memory, zero=True)
+        self._learns_scale = check_choice("scale", scale, SCALES)
+        if self._learns_scale:  # absent from files otherwise
+            rules["scale"] = scale
+            if np.any(np.asarray(prior_mean) != 0):
+                raise BadInput('scale="learned" needs prior_mean=0: a factor of weights would move their prior.')
         super().__init__(*weights, **rules, temper=[ku, kp], memory=memory, predictive=predictive)
         self._newton_above = check_choice("mean_update", mean_update, NEWTON_ABOVE)
         self._peak = check_choice("variance_update", variance_update, VARIANCE_UPDATES)
@@ -151,13 +180,14 @@ class Marginal(DiagonalGaussian, ShardingLearner):
     def _run_kernel(self, examples: BatchArrays, mean: np.ndarray, variance: np.ndarray) -> None:
         rules = (self._keep, self._temper[0], self._newton_above)
         example = np.uint64(self._examples)
-        if self._link == links.LOGISTIC and not self._peak:
+        if self._link == links.LOGISTIC and not self._peak and not self._learns_scale:
             _stream(examples, self._beliefs(), *rules, example, mean, variance)
         else:
-            _stream_general(examples, self._beliefs(), *rules, self._link, self._peak, example, mean, variance)
+            scale = self._scale_state[0], self._learns_scale
+            _stream_general(examples, self._beliefs(), *rules, self._link, self._peak, *scale, example, mean, variance)
 
     def _run_example(self, row: Example, sign: float, weight: float) -> float:
-        if self._link != links.LOGISTIC or self._peak or self._quadrature:
+        if self._link != links.LOGISTIC or self._peak or self._quadrature or self._learns_scale:
             return super()._run_example(row, sign, weight)
         return _stream_row(
             row.indices,
@@ -180,6 +210,40 @@ class Marginal(DiagonalGaussian, ShardingLearner):
     @property
     def _rule(self) -> int:
         return RULE_RECENT if self._parameters["memory"] > 0 else RULE_EVIDENCE
+
+    # --- the scale ------------------------------------------------------------------------------------------------
+
+    def _make_state(self) -> None:
+        super()._make_state()
+        self._scale_state = np.zeros((1, 3))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | ({"scale": self._scale_state} if self._learns_scale else {})
+
+    def _mean_at(self, features: Any) -> np.ndarray:
+        return super()._mean_at(features) * math.exp(self._scale_state[0, SCALE])
+
+    def _variance_at(self, features: Any) -> np.ndarray:
+        return super()._variance_at(features) * math.exp(2.0 * self._scale_state[0, SCALE])
+
+    def will_change_other_features(self, examples: int) -> bool:
+        return self._learns_scale and self._examples.bit_length() < (self._examples + examples).bit_length()
+
+    @property
+    def sharding(self) -> LocationStrengthSharding:
+        self._check_addable()
+        return super().sharding
+
+    def _merge_many(self, others: list[Self], base: Self | None) -> None:
+        self._check_addable()
+        super()._merge_many(others, base)
+
+    def _check_addable(self) -> None:
+        if self._learns_scale:
+            raise BadInput(
+                'marginal models with scale="learned" do not add up, as each has weights of its own scale; train one on '
+                "all rows, or leave the scale out."
+            )
 
 
 @kernel(forceinline=True)
@@ -366,7 +430,42 @@ def _shift(link, z0, tau, newton_above):
 
 
 @kernel
-def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, example, score_mean, score_variance):
+def _scale_row(row, size, mean, variance, factor):
+    """Multiply a row's values by the scale, except the intercept's. Return its mean, the part that grew, and variance."""
+    x, xv = row.xs[0], row.xvs[0]
+    own, own_variance = x * row.means[0], x * xv
+    for k in range(0, size, LANES):
+        store(row.xs, k, load(row.xs, k) * factor)
+        store(row.xvs, k, load(row.xvs, k) * factor)
+    row.xs[0], row.xvs[0] = x, xv
+    moving = factor * (mean - own)
+    return own + moving, moving, own_variance + factor * factor * max(variance - own_variance, 0.0)
+
+
+@kernel
+def _learn_scale(scale, state, moving, dm, dv, example):
+    """Learn the scale from the slope and the curvature of an example's log-likelihood, and fold it if that is due."""
+    v = 1.0 / (SCALE_PRECISION + scale[SCALE_GAIN] + SCALE_DECAY * example)
+    step = min(max(moving * v * dm, -MAX_SCALE_STEP), MAX_SCALE_STEP)
+    low, high = max(-MAX_FOLDED - scale[FOLDED], -MAX_SCALE), min(MAX_FOLDED - scale[FOLDED], MAX_SCALE)
+    scale[SCALE] = min(max(scale[SCALE] + step, low), high)
+    h = min(moving * moving * dv, LIMIT_64)
+    scale[SCALE_GAIN] = min(scale[SCALE_GAIN] + h / max(1.0 - h * v, 0.5), LIMIT_64)
+    if example >= FIRST_FOLD and example & (example - 1) == 0:
+        factor, most = math.exp(scale[SCALE]), LIMIT_32 if state.itemsize == 4 else LIMIT_64
+        far = math.sqrt(most)
+        for i in range(len(state)):
+            if state[i, PRECISION_GAIN] > 0.0:  # unseen rows keep their untouched memory
+                state[i, MEAN_SHIFT] = min(max(state[i, MEAN_SHIFT] * factor, -far), far)
+                state[i, PRECISION_GAIN] = min(state[i, PRECISION_GAIN] / (factor * factor), most)
+        scale[FOLDED] += scale[SCALE]
+        scale[SCALE] = 0.0
+
+
+@kernel
+def _stream_general(
+    examples, beliefs, keep, temper, newton_above, link, peak, scale, learns_scale, example, score_mean, score_variance
+):
     """Predict and learn for any link and update, in float64, directly by the equations of the module docstring.
 
     A row is laid out as in `_stream`; between the phases each slot also has
@@ -386,6 +485,9 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
     far = math.sqrt(most)
     for n in range(examples.indptr.size - 1):
         mean, variance, size, ahead = read_row(examples, beliefs, row, n, 1, keep, False)
+        moving = 0.0
+        if learns_scale:
+            mean, moving, variance = _scale_row(row, size, mean, variance, math.exp(scale[SCALE]))
         score_mean[n], score_variance[n] = mean, variance
         c, sign = np.float64(examples.weights[n]), np.float64(examples.labels[n])
         if c == 0.0:
@@ -436,4 +538,9 @@ def _stream_general(examples, beliefs, keep, temper, newton_above, link, peak, e
             moved = add_dithered(moved, cast_like(step, held), row.features, k, example)
             gained = max(add_dithered(gained, cast_like(more, held), row.features, k, example), gained)
             scatter_pairs(state, row.features, k, moved, gained)
+        if learns_scale:
+            root = math.sqrt(1.0 / (variance * (spread * temper) + 1.0))
+            slope, curvature = link_slope_and_curvature(side, broadcast(load(row.xs, 0), sign * mean * root))
+            dm, dv = c * sign * root * extract_lane(slope, 0), c * root * root * extract_lane(curvature, 0)
+            _learn_scale(scale, state, moving, dm, dv, np.int64(example))
     state[-1] = 0
