@@ -1,13 +1,18 @@
 """The command as a person meets it: help, version, exit codes, and the demo from end to end."""
 
+import io
 import re
 
+import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import bayou
 from bayou import BadInput, BadModel
 from bayou.cli import app
+from bayou.cli.demo import narration, study
+from bayou.learners import Bank
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -39,6 +44,30 @@ def test_demo_shows_a_table_and_writes_a_picture(run, tmp_path):
     content = picture.read_bytes()
     assert content.startswith(PNG)
     assert len(content) > 10_000
+
+
+@pytest.mark.parametrize("head", [0, 16])
+def test_weights_of_the_demo_are_contrasts_within_their_category(head):
+    stream = bayou.simulate.longtail(n_categories=4, seed=1)
+    bank, truth = Bank(stream.n_features, intercept=False, head=head), study._Truth(stream.weights)
+    for batch in stream.batches(2000):
+        bank.learn(batch)
+        truth.learn(batch)
+    weights = study._knowledge(bank, stream.weights, truth.seen)
+    groups = study.category(np.arange(stream.n_features))
+    own = np.flatnonzero(groups == 2)
+    for feature in own:
+        factors = (own == feature) - truth.seen[own] / 2000
+        expected = bank.contrast(own, factors)
+        assert weights.mean[feature] == pytest.approx(float(expected.mean), abs=1e-5)
+        assert weights.sd[feature] == pytest.approx(float(expected.sd), rel=1e-5)
+        assert weights.truth[feature] == pytest.approx(factors @ stream.weights[own])
+    assert weights.n_joint == head
+    console = Console(file=io.StringIO(), width=80)
+    narration._say_how_honest(weights, console)
+    text = " ".join(console.file.getvalue().split())
+    assert ("the 16 most frequent features jointly" in text) == (head > 0)
+    assert ("keeps no correlations" in text) == (head == 0)
 
 
 @pytest.mark.long

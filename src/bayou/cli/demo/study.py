@@ -14,7 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from bayou import evaluate, report, simulate
 from bayou.core.batch import Batch
 from bayou.core.learner import Learner
+from bayou.core.prediction import WeightView, WeightViewPart
 from bayou.learners import AdaGrad, Bank, Marginal
+from bayou.outputs.features import SeenFeatures, strengths_of
+from bayou.recipe.feature_counts import FeatureMoments
 from bayou.report import Recorder
 
 # 131,070 features: a long tail that is still small enough for any machine.
@@ -47,6 +50,7 @@ class LearnedWeights:
     sd: np.ndarray
     truth: np.ndarray
     seen: np.ndarray
+    n_joint: int = 0  # features whose correlations the model keeps
 
     @property
     def inside(self) -> np.ndarray:
@@ -185,12 +189,16 @@ def category(features: np.ndarray) -> np.ndarray:
 
 
 def _knowledge(learner: Learner, truth: np.ndarray, seen: np.ndarray) -> LearnedWeights:
-    groups = category(np.arange(len(truth)))
-    times = np.bincount(groups, seen)
-
-    def relative(weights: np.ndarray) -> np.ndarray:
-        average = np.bincount(groups, weights * seen) / np.maximum(times, 1)
-        return weights - average[groups]
-
-    mean, sd = learner.mean.astype(np.float64), np.sqrt(learner.variance.astype(np.float64))
-    return LearnedWeights(relative(mean), sd, relative(truth), seen)
+    """Return weights less the mean of their category over the rows, each with the sd of that difference."""
+    features = np.arange(len(truth))
+    groups, shares = category(features), seen / max(learner.examples, 1)
+    moments, families = FeatureMoments(shares, shares, shares), [(f"{k}", "value") for k in range(groups[-1] + 1)]
+    frame = SeenFeatures(features, [None] * len(truth), moments, groups, families, None)
+    view = learner.weight_view(features)
+    if (joint := view.joint) is None:  # lanes alone are viewed in units of the log-odds; the truth is a score
+        weights = learner.weights_at(features)
+        view = WeightView(weights.mean, 0.0, [WeightViewPart(1.0, weights, (0.0, 0.0))])
+    shown = strengths_of(frame, view, zeros=False)
+    centred_truth = truth - np.bincount(groups, truth * shares)[groups]
+    assert shown.sd is not None
+    return LearnedWeights(shown.mean, shown.sd, centred_truth, seen, 0 if joint is None else len(joint.positions))
