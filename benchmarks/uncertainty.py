@@ -11,9 +11,10 @@ on simulated streams. uncertainty_designs.py has the problems, uncertainty_peers
 that fewer than 50 of the learned rows have are not judged. Each result is written to the JSON at once; --reuse goes on
 from there, and --again runs one contender again, as after a change to it. --bank adds a bank with that option.
 
-Without it: Marginal, with the true prior, and the bank, at its defaults, on simulated streams. For each, how often the
-90 % intervals (mean +- 1.645 standard deviations) hold the true weights, and the true scores of 20,000 later examples;
-and how far the predicted probabilities are from the rates (calibration error of the stream's second half).
+Without it: Marginal, with the true prior and with a quarter of its variance, the same with a learned scale, and the
+bank, at its defaults, on simulated streams (--only runs one of them). For each, how often the 90 % intervals (mean +-
+1.645 standard deviations) hold the true weights, and the true scores of 20,000 later examples; and how far the
+predicted probabilities are from the rates (calibration error of the stream's second half).
 
 Features that are rarely active together have correct intervals. Where features keep occurring together, or the stream
 is very long, a diagonal posterior becomes overconfident, while its probabilities stay calibrated. --long adds the
@@ -75,13 +76,30 @@ def scores_inside(learner: Marginal | Bank, stream: simulate.Simulation, batch: 
     return np.abs(told.mean - true) <= NORMAL_90 * np.sqrt(told.variance)
 
 
-def honesty(features: int, active: int, std: float, examples: int, seed: int) -> dict[str, tuple[float, float, float]]:
+def contenders_on(stream: simulate.Simulation) -> dict[str, Marginal | Bank]:
+    """Return `learners`, and `Marginal` with too narrow a prior and with a learned scale."""
+    found = learners(stream)
+    for name, fraction, scale in (
+        ("narrow", 0.25, "fixed"),
+        ("scale", 1.0, "learned"),
+        ("narrow, scale", 0.25, "learned"),
+    ):
+        prior_variance = fraction * stream.prior_variance
+        found[name] = Marginal(stream.n_features, prior_variance=prior_variance, intercept=False, scale=scale)
+    return found
+
+
+def honesty(
+    features: int, active: int, std: float, examples: int, seed: int, only: list[str] | None = None
+) -> dict[str, tuple[float, float, float]]:
     """By learner: shares of true weights and of true scores inside their intervals, calibration error."""
     stream = simulate.random(n_features=features, active=active / features, weight_std=std, seed=seed)
     later = next(stream.batches(LATER, batch_size=LATER, start=examples))
     half = examples // 2
     found = {}
-    for name, learner in learners(stream).items():
+    for name, learner in contenders_on(stream).items():
+        if only and name not in only:
+            continue
         evaluate.progressive(learner, stream.batches(half))
         second = evaluate.progressive(learner, stream.batches(examples - half, start=half))
         inside = np.abs(learner.mean - stream.weights) <= NORMAL_90 * np.sqrt(learner.variance)
@@ -127,6 +145,7 @@ def contenders(banks: list[dict[str, Any]]) -> dict[str, Callable[[Problem], pee
     }
     return {
         "Marginal": peers.learn_marginal,
+        "Marginal, scale": partial(peers.learn_marginal, scale="learned"),
         "Joint, full": peers.learn_joint,
         "bank": peers.learn_bank,
         **optional,
@@ -376,19 +395,21 @@ def main() -> None:
         run_designs(args)
         return
 
-    print(f"{'':41}90 % intervals hold the true")
-    print(f"features active  std  examples  {'learner':10} {'weights':17}{'scores':17}calibration error")
+    print(f"{'':44}90 % intervals hold the true")
+    print(f"features active  std  examples  {'learner':13} {'weights':17}{'scores':17}calibration error")
     for setting in SETTINGS + (LONG if args.long else []):
-        runs = [honesty(*setting, seed) for seed in range(args.seeds)]
+        runs = [honesty(*setting, seed, args.only) for seed in range(args.seeds)]
         features, active, std, examples = setting
         for name in runs[0]:
             each = np.array([run[name] for run in runs])
             cells = [f"{m:.3f} +- {s:.3f}" for m, s in zip(each.mean(axis=0), each.std(axis=0), strict=True)][:2]
             error = f"{each[:, 2].mean():.4f} +- {each[:, 2].std():.4f}"
             print(
-                f"{features:8} {active:6} {std:4.1f} {examples:9,}  {name:10} {cells[0]}   {cells[1]}   {error}",
+                f"{features:8} {active:6} {std:4.1f} {examples:9,}  {name:13} {cells[0]}   {cells[1]}   {error}",
                 flush=True,
             )
+    if args.only:
+        return
     print("\nlong tail, 32,766 features, 14 active, std 1: scores, by how often the rarest feature was seen before")
     headings = [f"{low:,}+" if low else "never" for low in TIMES_MET]
     print(f"{'examples':>9}  {'learner':10}" + "".join(f"{heading:>8}" for heading in headings) + f"{'all':>8}")

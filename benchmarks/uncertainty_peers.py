@@ -57,8 +57,8 @@ class Posterior(NamedTuple):
 # --- bayou's learners -----------------------------------------------------------------------------------------------
 
 
-def learn_marginal(problem: Problem) -> Posterior:
-    return learn(Marginal(len(problem.weights), **known_prior(problem)), problem)
+def learn_marginal(problem: Problem, **options: Any) -> Posterior:
+    return learn(Marginal(len(problem.weights), **known_prior(problem), **options), problem)
 
 
 def learn_joint(problem: Problem) -> Posterior | None:

@@ -119,8 +119,8 @@ def test_nothing_becomes_non_finite_whatever_comes(case, data, seed):
             assert (np.isfinite(predicted.variance) & (predicted.variance >= 0)).all()
             assert (np.isfinite(learner.variance) & (learner.variance >= 0)).all()
             assert np.all(learner.intercept[1] >= 0)
-            # What a mixture believes may widen, as its parts can disagree; and so may a prior that is made of the data, or
-            # one that a learned factor multiplies.
+            # What a mixture believes may widen, as its parts can disagree; and so may a prior that is made of the data,
+            # or one that a learned factor multiplies.
             if case.record.linear and not case.record.dense and case.variant != "scaled":
                 (variance, of_intercept), (most, most_of_intercept) = certainty(learner), certainty(fresh)
                 assert (variance <= most * (1 + 1e-6)).all()

@@ -198,8 +198,8 @@ def marginal_step(
     return new_mean, new_variance
 
 
-# Of the learned scale: the precision of its prior N(0, 1/20), what each example adds to it, and the bounds of a step, of
-# the scale between two folds, and of the sum of all folds.
+# Of the learned scale: the precision of its prior N(0, 1/20), what each example adds to it, and the bounds of a step,
+# of the scale between two folds, and of the sum of all folds.
 SCALE_PRECISION, SCALE_DECAY = 20.0, 0.03
 MAX_SCALE_STEP, MAX_SCALE, MAX_FOLDED = 0.1, 0.5, 3.0
 
@@ -207,10 +207,10 @@ MAX_SCALE_STEP, MAX_SCALE, MAX_FOLDED = 0.1, 0.5, 3.0
 class Scale:
     """A common factor e^l of all weights but the intercept's; not part of the paper.
 
-    With the factor of an example's score M, the log-likelihood is one of l as well. It is matched by a Gaussian in l, as
-    those of single weights are: M is linear in e^l, so its slope in l is M. After 8, 16, 32, ... examples the factor is
-    moved into the weights (folded): means grow by e^l, and what the examples told of them, 1/variance - 1/prior,
-    by e^-2l. The prior stays.
+    A score M that is a multiple of e^l has the slope M in l, so an example's log-likelihood, with all weights
+    integrated out, tells of l what it tells of the score. After 8, 16, 32, ... examples the factor is moved into the
+    weights (folded): means grow by e^l, and what the examples told of them, 1/variance - 1/prior, by e^-2l. The prior
+    stays.
     """
 
     def __init__(self):

@@ -65,6 +65,7 @@ class MarginalClassifier(OnlineClassifier):
         variance_update: "laplace" or "peak".
         temper: (ku, kp), the factors of the uncertainty when updating and when predicting.
         memory: how fast old evidence fades; 0 never forgets.
+        scale: "learned" learns a common factor of all weights, for intervals that hold the truth more often.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -89,6 +90,7 @@ class MarginalClassifier(OnlineClassifier):
     memory: float = 0.0
     predictive: str = "quadrature"
     intercept_variance: float | None = None
+    scale: str = "fixed"
 
 
 @estimator

@@ -27,12 +27,12 @@ state is rounded up or down by a sequence that is right on average, keyed by (ex
 `temper` = (ku, kp) multiplies C s2 when updating and when predicting; `memory` = gamma widens each weight at each
 use, 1/v <- max(1/v / (1 + gamma), 1/v0), so that old evidence fades.
 
-scale="learned" is ours, not the paper's. Early rows are learned at scores that are too small or too large, and the error
-of all weights is mostly a common factor, of which independent weights are far too certain. So weights are e^l w_i (all
-but the intercept), and l is learned as they are. With M the score without the intercept, s2 as above, t examples,
-g = 1/(1 + C ku s2) and z = y m sqrt(g):
+scale="learned" is ours, not the paper's. Early rows are learned at scores that are too small or too large, and the
+error of all weights is mostly a common factor, of which independent weights are far too certain. So all weights but the
+intercept are e^l w_i, and l is learned beside them. With M the score without the intercept, s2 as above, t examples,
+g = 1/(1 + C ku s2), z = y m sqrt(g) and h = M^2 g k(z):
 
-    l += M v_l y sqrt(g) q(z), at most .1      G += h / max(1 - h v_l, 1/2), h = M^2 g k(z)      v_l = 1/(20 + G + .03 t)
+    l += M v_l y sqrt(g) q(z), at most .1      G += h / max(1 - h v_l, 1/2)      v_l = 1/(20 + G + .03 t)
 
 After 8, 16, 32, ... examples the factor is folded into the weights: mu *= e^l, 1/v - 1/v0 *= e^-2l, l = 0. Their prior
 stays, so a wrong prior_variance costs little.
@@ -241,8 +241,8 @@ class Marginal(DiagonalGaussian, ShardingLearner):
     def _check_addable(self) -> None:
         if self._learns_scale:
             raise BadInput(
-                'marginal models with scale="learned" do not add up, as each has weights of its own scale; train one on '
-                "all rows, or leave the scale out."
+                'marginal models with scale="learned" do not add up, as each has weights of its own scale; train one '
+                "model on all rows, or leave the scale out."
             )
 
 
@@ -431,7 +431,7 @@ def _shift(link, z0, tau, newton_above):
 
 @kernel
 def _scale_row(row, size, mean, variance, factor):
-    """Multiply a row's values by the scale, except the intercept's. Return its mean, the part that grew, and variance."""
+    """Multiply a row's values by the scale, except the intercept's. Return mean, mean less intercept, and variance."""
     x, xv = row.xs[0], row.xvs[0]
     own, own_variance = x * row.means[0], x * xv
     for k in range(0, size, LANES):
