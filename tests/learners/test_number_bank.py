@@ -6,9 +6,12 @@ import scipy.sparse as sp
 
 import bayou
 from bayou import BadModel, Batch
+from bayou.kernels.vector import LANES
 from bayou.learners import NumberBank
 from bayou.learners.number_bank import head as heads
+from bayou.learners.number_bank.combination import combine
 from bayou.learners.number_bank.lanes import PRECISION_PER_VARIANCE, column_variance, scratch_for
+from bayou.learners.number_bank.learner import empty_scores
 from tests.reference import number_bank as reference
 
 
@@ -132,11 +135,11 @@ def test_priors_of_walking_weights_become_narrower_but_not_wider():
     heads.apply_pending_updates(head, here.steps)
     before = head.covariance.copy()
     walking = np.tile(head.walk > 0, before.shape[1] // heads.N_HEAD_LANES)
-    heads.renew_priors(head, 0.5 * head.prior, here.cov_x, here.across, here.steps)
+    heads.renew_priors(head, 0.5 * head.prior, head.prior_factors.copy(), here.cov_x, here.across, here.steps)
     assert (head.covariance[:, walking] == before[:, walking]).all()
     assert (head.variances[4:40][~walking[4:40]] > 0).all()
     wider = head.covariance[1, ~walking].copy()
-    heads.renew_priors(head, 4.0 * head.prior, here.cov_x, here.across, here.steps)
+    heads.renew_priors(head, 4.0 * head.prior, head.prior_factors.copy(), here.cov_x, here.across, here.steps)
     assert not (head.covariance[:, walking] == before[:, walking]).all()
     assert head.covariance[1, ~walking][3] < wider[3]
 
@@ -170,6 +173,35 @@ def test_outputs_are_cut_at_four_deviations_and_no_nearer():
     assert learner._combination.final_shares[1:].sum() > 0.0
     far = 4.0 * np.sqrt(slow.combination.last_noise[0])
     assert np.abs(slow.combination.stackers[0].f[2:]).max() <= far
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0, 6.0])
+def test_the_first_lane_learns_how_strong_all_weights_are(strength, tmp_path):
+    """Eight indicators a row, weights of this variance times the noise: S is eight times that, less means."""
+    rng = np.random.default_rng(21)
+    codes = np.column_stack([rng.integers(0, 12, 4000) + 12 * k for k in range(8)])
+    X = sp.csr_matrix((np.ones(codes.size), codes.ravel(), np.arange(0, codes.size + 1, 8)), shape=(4000, 96))
+    y = X @ rng.normal(size=96) * np.sqrt(strength) + rng.normal(size=4000)
+    learner = NumberBank(96)
+    learner.learn(Batch.from_csr(X, y))
+    signal = 1.0 / learner._lanes.head.prior_factors
+    expected = (16.0 + 8.0 * strength * 96) / (16.0 + 96)
+    assert 0.6 * expected < signal[0] < max(1.2 * expected, 0.35)
+    assert (signal[1:] == 1.0).all()
+    learner.save(tmp_path / "m.bayou")
+    again = bayou.load(tmp_path / "m.bayou")
+    assert (again._lanes.settings == learner._lanes.settings).all()  # also outside of the head
+
+
+def test_a_mean_beyond_the_labels_does_not_teach_another_error():
+    """The weight of 1 says 50, which is cut to 1.25; the label is 60. The error is 10, not 59."""
+    x = np.append(np.random.default_rng(0).random(200), 50.0)
+    learner = NumberBank(1)
+    learner.learn(Batch.from_csr(x[:, None], np.append(x[:200], 60.0)))
+    head = learner._lanes.head
+    unit = learner._lanes.columns[0, 0]
+    weight = head.weights[heads.N_HEAD_LANES : heads.N_HEAD_LANES + 1] * unit
+    assert weight[0] == pytest.approx(1.2, abs=0.01)
 
 
 # --- units, intervals, later rows -----------------------------------------------------------------------------------
@@ -237,6 +269,44 @@ def test_later_rows_are_not_predicted_by_the_last_level():
     expected = learner.later_loss()
     assert expected.differs
     assert expected.expected == pytest.approx(loss["later"], rel=0.3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_combination_for_later_rows_equals_the_reference(seed, intercept):
+    rng = np.random.default_rng(seed)
+    y, weights = 100.0 + 5.0 * rng.standard_t(4, 300), rng.choice([0.0, 0.4, 1.0, 3.0], 300)
+    weights[0] = 1.0
+    signal = 0.8 * (y - 100.0) + (100.0 - y[0] if intercept else 100.0)  # with an intercept less the first label
+    said = signal[:, None] + rng.uniform(1, 20, LANES) * rng.normal(size=(300, LANES))
+    said[0] = 0.0  # nothing is known before the first label
+    outputs = np.stack([said, rng.exponential(size=(300, LANES))], 1)
+    combination, slow = NumberBank(1, intercept=intercept)._later_combination, reference.later_combination(intercept)
+    scores = empty_scores(300)
+    combine(outputs, y, weights, combination, scores)
+    for k, (row, label, c) in enumerate(zip(outputs, y, weights, strict=True)):
+        mean, q = slow.predict(row[0], row[1])
+        assert scores.mean[k] == pytest.approx(mean + slow.labels.origin, rel=1e-8)
+        np.testing.assert_allclose(scores.student_t_mixture[k, 1], slow.shapes.scales(q), rtol=1e-8)
+        if c:
+            slow.labels.origin = label if slow.labels.rows == 0 and intercept else slow.labels.origin
+            slow.learn(label - slow.labels.origin, c)
+    np.testing.assert_allclose(combination.final_shares, slow.last.shares, atol=1e-9)
+    assert combination.shares[[1, 4, 5, 7]].max() < 1e-200  # the mixture and its intervals have no lane that walks
+    assert (combination.stacker_mean[:, 2 + 7] != 0).all()
+    assert (combination.stacker_mean[:, 2 + 4] == 0).all()
+
+
+def test_later_rows_are_predicted_by_means_and_not_by_medians():
+    """Most labels are small and a few are large: a robust combination of the same lanes would say too little."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = np.exp(1.2 * rng.normal(size=6000)) * (1.0 + (X[:, 0] > 0))
+    learner = NumberBank(3)
+    learner.learn(Batch.from_csr(X[:4000], y[:4000]))
+    later = Batch.from_csr(X[4000:])
+    mean = {horizon: learner.predict(later, horizon).mean.mean() for horizon in ("next", "later")}
+    assert mean["later"] == pytest.approx(y[4000:].mean(), rel=0.05)
 
 
 def test_without_neighbours_that_are_alike_both_horizons_say_the_same():
@@ -333,6 +403,6 @@ def test_a_long_stream_keeps_its_covariances():
     learner = NumberBank(64)
     errors = y - learner.learn(Batch.from_csr(X, y))
     head, settings = learner._lanes.head, learner._lanes.settings
-    assert (settings[PRECISION_PER_VARIANCE, : heads.N_HEAD_LANES] == 1.0).all()  # what renew_priors relies on
+    assert (settings[PRECISION_PER_VARIANCE, 1 : heads.N_HEAD_LANES] == 1.0).all()  # the others learn no prior
     assert (head.variances[: 65 * heads.N_HEAD_LANES] > 1e-6).all()
     assert np.mean(errors[-20_000:] ** 2) < 1.02

@@ -13,15 +13,15 @@ from scipy.stats import t as student
 HEAD = 128
 WIDE = 1e6
 FAR = 1e30  # no value is further from the first of its column
-LANES = [  # (kind, S, walk of weights, walk of the intercept, first share)
-    ("block", 1, 0.0, 0.0, 6.0),
-    ("block", 1, 0.01, 0.01, 0.4),
-    ("block", 1, 0.0, 0.1, 0.4),
-    ("block", 1, 0.0, 1.0, 0.4),
-    ("diagonal", 1, 0.1, 0.01, 0.4),
-    ("diagonal", 10, 0.3, 0.1, 0.4),
-    ("raw", 1, 0.0, 0.0, 0.4),
-    ("raw", 10, 0.01, 0.01, 0.4),
+LANES = [  # (kind, S, walk of weights, walk of the intercept, first share, share of a coefficient for later rows)
+    ("block", 1, 0.0, 0.0, 6.0, 1.0),
+    ("block", 1, 0.01, 0.01, 0.4, 0.0),
+    ("block", 1, 0.0, 0.1, 0.4, 1.0),
+    ("block", 1, 0.0, 1.0, 0.4, 1.0),
+    ("diagonal", 1, 0.1, 0.01, 0.4, 0.0),
+    ("diagonal", 10, 0.3, 0.1, 0.4, 0.0),
+    ("raw", 1, 0.0, 0.0, 0.4, 1.0),
+    ("raw", 10, 0.01, 0.01, 0.4, 0.1),
 ]
 SHAPES = [(degrees, memory) for memory in (0.0, 0.01, 0.05) for degrees in (3, 6, 30)]
 
@@ -115,13 +115,19 @@ class DiagonalLane:
 class BlockLane:
     """Full covariance over the intercept (place 0) and a head of columns, diagonal over the others."""
 
-    def __init__(self, width, S, walk, drift, head=HEAD, intercept=True):
+    def __init__(self, width, S, walk, drift, head=HEAD, intercept=True, learns=False):
         self.S, self.walk, self.drift, self.room, self.has_intercept = S, walk, drift, min(head, width), intercept
+        self.learns, self.misfit = learns, 0.0  # whether S is learned, from n times the estimated noise
         self.tail = DiagonalLane(width, S, walk, 0.0, intercept=intercept)
         self.tail.bias_variance = 0.0
         self.head = []  # the columns in places 1, 2, ...
         self.prior = np.zeros(0)
         self.weights, self.covariance = np.zeros(1), np.full((1, 1), WIDE if intercept else 0.0)
+
+    @property
+    def is_exact(self):
+        """Whether all columns of the last row are in the head: then it is learned by exact algebra."""
+        return not self.tail.seen[0].any()
 
     def predict(self, x, columns):
         self.new = [j for j in np.flatnonzero((x != 0) & (self.tail.prior == 0)).tolist() if j not in self.head]
@@ -167,7 +173,12 @@ class BlockLane:
         self.covariance[0, 0] += self.drift * self.has_intercept
 
     def renew(self, columns):
-        """Choose the head anew, and bring its priors to the spreads known now."""
+        """Learn S, choose the head anew, and bring its priors to the spreads known now."""
+        last, places = self.S, len(self.head)
+        if self.learns and self.misfit > 0 and (columns.rows > places or np.count_nonzero(columns.uses) == places):
+            gamma = np.clip(1 - self.prior * np.diag(self.covariance)[1:], 0, 1).sum()
+            strength = (self.prior * last * self.weights[1:] ** 2).sum() * columns.rows / self.misfit
+            self.S = float(np.clip((16 + strength) / (16 + gamma), 0.01, 100))
         if np.count_nonzero(columns.uses) > self.room:
             key = columns.uses.copy()
             key[self.head] *= 1.25  # who is in stays, unless another is used a quarter more
@@ -186,11 +197,13 @@ class BlockLane:
             if not (self.walk and more < 0):
                 self._observe(i + 1, more)
             self.prior[i] = now
+        self.tail.S, self.tail.prior = self.S, self.tail.prior * last / self.S
 
     def _observe(self, place, precision):
         """The weight there is 0, with this precision more (or less)."""
         along = self.covariance[place].copy()
         f = precision / (1 + precision * along[place])
+        self.misfit += f * self.weights[place] ** 2
         self.weights = self.weights - along * f * self.weights[place]
         self.covariance = self.covariance - np.outer(along, along) * f
 
@@ -241,30 +254,36 @@ def log_density(error, scale2, degrees):
     return -0.5 * math.log(scale2) - 0.5 * (degrees + 1) * math.log1p(error**2 / scale2 / degrees)
 
 
+def normal_density(error, scale2):
+    """Logarithm of a normal density, up to a constant."""
+    return -0.5 * math.log(scale2) - 0.5 * error**2 / scale2
+
+
 def rate(each, c):
     """What `each` is for c rows at once."""
     return 1 - (1 - each) ** c
 
 
 class Share:
-    """Fixed share with unequal first shares."""
+    """Fixed share with unequal first shares; without a leak Bayes' rule, but for a floor that no share falls below."""
 
-    def __init__(self, first, floor=1e-4):
-        self.first, self.floor = np.asarray(first, float) / np.sum(first), floor
+    def __init__(self, first, floor=1e-4, leak=1.0):
+        self.first, self.floor, self.leak = np.asarray(first, float) / np.sum(first), floor, leak
         self.shares = self.first.copy()
 
     def learn(self, logs, rows, c):
-        s = np.log(self.shares) + c * np.asarray(logs)
+        with np.errstate(divide="ignore"):
+            s = np.log(self.shares) + c * np.asarray(logs)
         s = np.exp(s - s.max())
-        a = max(1 / (rows + 1), self.floor)
+        a = max(self.leak / (rows + 1), self.floor)
         self.shares = (1 - a) * s / s.sum() + a * self.first
 
 
 class Stacker:
-    def __init__(self, outputs, memory, degrees, intercept=True):
+    def __init__(self, stacked, memory, degrees, intercept=True):
         self.memory, self.degrees = memory, degrees
-        self.prior = np.diag([0.01 * intercept, 0.01, *[0.1 / outputs] * outputs])
-        self.mean, self.covariance = np.zeros(outputs + 2), self.prior.copy()
+        self.prior = np.diag([0.01 * intercept, 0.01, *(0.1 / np.count_nonzero(stacked) * np.asarray(stacked))])
+        self.mean, self.covariance = np.zeros(len(self.prior)), self.prior.copy()
 
     def predict(self, f, z):
         self.f, self.along = f, self.covariance @ f
@@ -288,8 +307,9 @@ class Stacker:
 class Shapes:
     """Student-t's for e / sqrt(1 + q), and a factor that is steered to the coverage of 90 % intervals."""
 
-    def __init__(self):
-        self.share, self.scale2, self.told, self.log_factor = Share(np.ones(9), 1e-3), np.zeros(9), 0, 0.0
+    def __init__(self, later=False):
+        self.later, self.share = later, Share(np.ones(9), *([1e-300, 0.0] if later else [1e-3]))
+        self.scale2, self.told, self.log_factor = np.zeros(9), 0, 0.0
 
     def scales(self, q):
         """Of the label around its mean, one for each shape."""
@@ -310,7 +330,7 @@ class Shapes:
             return
         if rows >= 3:
             missed = float(self.coverage(error, q) > 0.9)
-            step = max(0.02, min(0.1, 0.5 / math.sqrt(rows + 1)))
+            step = min(0.1, 5 / (rows + 1)) if self.later else max(0.02, min(0.1, 0.5 / math.sqrt(rows + 1)))
             self.log_factor += min(c, 1.0) * step * (missed - 0.1)
         constants = [gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * math.log(nu) for nu, _ in SHAPES]
         logs = [
@@ -320,19 +340,23 @@ class Shapes:
         self.share.learn(logs, rows, c)
         for k, (nu, memory) in enumerate(SHAPES):
             counts = (nu + 1) / (nu + u2 / self.scale2[k])
+            memory = 0.0 if self.later else memory
             self.scale2[k] += rate(max(1 / self.told, memory), c) * (counts * u2 - self.scale2[k])
 
 
 class Combination:
-    """From what the lanes say to a mean, in three levels, and the shapes of what is left."""
+    """From what the lanes say to a mean, in three levels, and the shapes of what is left.
 
-    def __init__(self, first, intercept=True):
-        outputs = len(first)
-        self.labels = Labels(intercept)
-        self.share, self.last = Share(first), Share([0.9, 0.05, 0.05])
-        self.stackers = [Stacker(outputs, 0.0, 5, intercept), Stacker(outputs, 0.001, 0, intercept)]
-        self.noise, self.last_noise = np.zeros(outputs), np.zeros(3)
-        self.shapes = Shapes()
+    For later rows nothing is forgotten or shared, and the last level is judged by squared errors.
+    """
+
+    def __init__(self, first, intercept=True, stacked=None, later=False):
+        stacked = np.ones(len(first)) if stacked is None else stacked
+        self.labels, self.later, floor = Labels(intercept), later, [1e-300, 0.0] if later else [1e-4]
+        self.share, self.last = Share(first, *floor), Share([0.9, 0.05, 0.05], *floor)
+        self.stackers = [Stacker(stacked, 0.0, 5, intercept), Stacker(stacked, 0.0 if later else 0.001, 0, intercept)]
+        self.noise, self.last_noise = np.zeros(len(first)), np.zeros(3)
+        self.shapes = Shapes(later)
 
     def predict(self, means, spreads):
         labels = self.labels
@@ -341,7 +365,8 @@ class Combination:
         self.q = float(self.share.shares @ self.spreads)
         far = 4 * math.sqrt(self.last_noise[0]) if self.last_noise[0] > 0 else math.inf
         middle = labels.mean if labels.has_intercept else 0.0
-        f = np.array([math.sqrt(labels.variance), z - middle, *np.clip(self.means - z, -far, far)])
+        seen = np.diag(self.stackers[0].prior)[2:] > 0
+        f = np.array([math.sqrt(labels.variance), z - middle, *np.where(seen, np.clip(self.means - z, -far, far), 0.0)])
         said = [labels.cut(s.predict(f, z), 0.25) for s in self.stackers]
         self.finals = np.array([z, *(said if labels.rows >= 20 else [labels.cut(z, 0.25)] * 2)])
         self.mean = float(labels.cut(self.last.shares @ self.finals))
@@ -355,14 +380,13 @@ class Combination:
                 self.noise[:], self.last_noise[:] = variance, variance
             errors, spread = y - self.means, 1 + self.spreads
             self.share.learn([log_density(e, s, 5) for e, s in zip(errors, self.noise * spread, strict=True)], rows, c)
-            each = rate(max(1 / (rows + 2), 0.001), c)
+            each = rate(max(1 / (rows + 2), 0.0 if self.later else 0.001), c)
             self.noise = np.maximum(
                 self.noise + each * (errors**2 / (1 + c * self.spreads) - self.noise), 1e-12 * variance
             )
             errors, spread = y - self.finals, np.array([0.0, *(s.spread for s in self.stackers)])
-            self.last.learn(
-                [log_density(e, s, 5) for e, s in zip(errors, self.last_noise + spread, strict=True)], rows, c
-            )
+            judge = normal_density if self.later else (lambda e, s: log_density(e, s, 5))
+            self.last.learn([judge(e, s) for e, s in zip(errors, self.last_noise + spread, strict=True)], rows, c)
             if rows >= 20:
                 for stacker, error, noise in zip(self.stackers, errors[1:], self.last_noise[1:], strict=True):
                     stacker.learn(error, noise, c)
@@ -375,10 +399,10 @@ class NumberBank:
     def __init__(self, width, head=HEAD, intercept=True):
         self.columns, self.combination = Columns(width), Combination([lane[4] for lane in LANES], intercept)
         self.lanes = [
-            BlockLane(width, S, walk, drift, head, intercept)
+            BlockLane(width, S, walk, drift, head, intercept, learns=k == 0)
             if kind == "block"
             else DiagonalLane(width, S, walk, drift, kind == "raw", intercept)
-            for kind, S, walk, drift, _ in LANES
+            for k, (kind, S, walk, drift, _, _) in enumerate(LANES)
         ]
 
     def learn(self, x, y, c=1.0):
@@ -396,8 +420,14 @@ class NumberBank:
         if labels.rows == 0 and labels.has_intercept:
             labels.origin = y
         y = y - labels.origin
-        for lane, m, (_, q_lane) in zip(self.lanes, means, said, strict=True):
-            dv = c / (1 + c * min(q_lane, 1e30))
+        for lane, m, (uncut, q_lane) in zip(self.lanes, means, said, strict=True):
+            trusted = c
+            if isinstance(lane, BlockLane) and lane.is_exact:  # not another error, but perhaps a smaller weight
+                trusted = c * abs(y - m) / abs(y - uncut) if abs(y - uncut) > abs(y - m) else c
+                m = uncut
+            dv = trusted / (1 + trusted * min(q_lane, 1e30))
+            if isinstance(lane, BlockLane):
+                lane.misfit += dv * (y - m) ** 2
             lane.learn(x, columns, dv * (y - m), dv)
         self.combination.learn(y, c)
         rows = columns.rows
@@ -405,3 +435,10 @@ class NumberBank:
             for lane in self.lanes[:4]:
                 lane.renew(columns)
         return told
+
+
+def later_combination(intercept=True):
+    """The combination for later rows: a mixture of what does not walk, and of the walkers one in the stackers."""
+    stacked = np.array([lane[5] for lane in LANES])
+    first = np.array([lane[4] for lane in LANES]) * (stacked == 1)
+    return Combination(first, intercept, stacked, later=True)

@@ -48,9 +48,10 @@ class ForgettingRates(NamedTuple):
 LIVE = ForgettingRates(
     (0.0, 1e-3), (0.0, 0.01, 0.05), noise=1e-3, share_leak=1.0, min_share_leak=1e-4, least_shapes=1e-3, steering=0.02
 )
-# Bayes: shares never vanish, and all rows count the same.
+# Bayes: shares never vanish, and all rows count the same. A memory of 1e-12 forgets nothing, but makes no outlier count
+# less: users judge later rows by squared errors, which ask for means where a robust fit tends to medians.
 LATER = ForgettingRates(
-    (0.0,), (0.0, 0.0, 0.0), noise=0.0, share_leak=0.0, min_share_leak=1e-300, least_shapes=1e-300, steering=0.0
+    (0.0, 1e-12), (0.0, 0.0, 0.0), noise=0.0, share_leak=0.0, min_share_leak=1e-300, least_shapes=1e-300, steering=0.0
 )
 # Slots of `NumberCombination.rates`, the rest of `ForgettingRates`.
 NOISE, SHARE_LEAK, MIN_SHARE_LEAK, LEAST_SHAPES, STEERING = range(5)
@@ -93,12 +94,20 @@ class NumberCombination(NamedTuple):
         return {name.replace("_", " "): getattr(self, name) for name in names}
 
 
-def new_combination(initial_shares: np.ndarray, has_intercept: bool, memory: ForgettingRates) -> NumberCombination:
-    """Return an untrained combination of lanes with these initial shares."""
-    outputs = np.count_nonzero(initial_shares)
+def new_combination(
+    initial_shares: np.ndarray, stacked: np.ndarray, has_intercept: bool, memory: ForgettingRates
+) -> NumberCombination:
+    """Return an untrained combination of lanes.
+
+    Args:
+        initial_shares: initial share of each lane in the mixture; 0: left out.
+        stacked: relative prior variance of each lane's coefficient in the stackers; 0: left out.
+        has_intercept: whether stackers measure the mixture from the mean label.
+        memory: how fast everything is forgotten.
+    """
     shares = initial_shares / initial_shares.sum()
     prior = np.append(
-        [STACKER_PRIOR * has_intercept, STACKER_PRIOR], COEFFICIENTS_PRIOR / outputs * (initial_shares > 0)
+        [STACKER_PRIOR * has_intercept, STACKER_PRIOR], COEFFICIENTS_PRIOR / np.count_nonzero(stacked) * stacked
     )
     stackers = len(memory.stackers)
     finals = np.array([MIXTURE_SHARE] + [(1.0 - MIXTURE_SHARE) / stackers] * stackers)
@@ -226,7 +235,10 @@ def _learn_levels(into, here, y, c):
         noise[k] = max(noise[k], LEAST_NOISE * variance)
     _share(into.shares, into.initial_shares, logs, share_leak, c)
     for k in range(finals.size):
-        logs[k] = _log_density(y - finals[k], final_noise[k] + spread[k])
+        error, scale = y - finals[k], final_noise[k] + spread[k]
+        # For later rows by squared errors: heavy tails would prefer medians to means.
+        by_squares = -0.5 * (math.log(scale) + error * error / scale)
+        logs[k] = _log_density(error, scale) if into.rates[STEERING] > 0.0 else by_squares
     _share(into.final_shares, into.initial_final_shares, logs, share_leak, c)
     for s in range(stackers if rows >= FIRST_STACKED_ROW else 0):
         error, own = y - finals[1 + s], final_noise[1 + s]

@@ -29,6 +29,9 @@ SWAP_RATIO = 1.25
 # sum, the covariance is no longer positive.
 KEPT, LOST = 1e-12, -1e-6
 LEFT = 1e-6  # bound on the growth of a variance when its prior becomes wider
+# The learned S counts this many weights of S = 1 besides the head's, so that few rows do not move it far; it is at most
+# MAX_SIGNAL and at least its inverse.
+SIGNAL_PRIOR, MAX_SIGNAL = 16.0, 100.0
 
 
 class HeadState(NamedTuple):
@@ -37,7 +40,9 @@ class HeadState(NamedTuple):
     walk: np.ndarray  # walk of each lane
     counts: np.ndarray  # places in use, without the intercept's; pending rows
     columns: np.ndarray  # the column in places 1, 2, ...
-    prior: np.ndarray  # precision of the prior in each place; S is 1 in all block lanes
+    prior: np.ndarray  # precision of the prior in each place, for S = 1
+    prior_factors: np.ndarray  # 1 / S of each lane, a view into the lanes' settings
+    misfit: np.ndarray  # of the first lane: n times the estimated noise, for its current prior
     weights: np.ndarray  # weights of place i in all lanes
     covariance: np.ndarray  # row i: covariances of places i and j in all lanes
     variances: np.ndarray  # up to date, pending rows included
@@ -51,6 +56,8 @@ class HeadState(NamedTuple):
             "head": self.columns.reshape(1, -1),
             "places": self.counts.reshape(1, -1),
             "head priors": self.prior.reshape(1, -1),
+            "prior factors": self.prior_factors.reshape(1, -1),
+            "misfit": self.misfit.reshape(1, -1),
             "head moments": self.moments.reshape(-1, 1),
             "covariance": self.covariance.reshape(-1, LANES),
             "waiting": self.pending.reshape(-1, 2),
@@ -58,7 +65,7 @@ class HeadState(NamedTuple):
         }
 
 
-def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> HeadState:
+def new_head(n_features: int, has_intercept: bool, walk: list[float], prior_factors: np.ndarray) -> HeadState:
     room = min(MAX_HEAD_COLUMNS, n_features)
     places = (room + 2) // 2 * 2
     covariance, moments = np.zeros((places, places * N_HEAD_LANES)), np.zeros((2, places * N_HEAD_LANES))
@@ -68,6 +75,8 @@ def new_head(n_features: int, has_intercept: bool, walk: list[float]) -> HeadSta
         counts=np.zeros(2),
         columns=np.zeros(room, np.int64),
         prior=np.zeros(places),
+        prior_factors=prior_factors,
+        misfit=np.zeros(1),
         weights=moments[0],
         covariance=covariance,
         variances=moments[1],
@@ -141,9 +150,9 @@ def add_column(head, place, column, prior, x, cov_x):
     head.counts[0] = place
     head.columns[place - 1], head.prior[place] = column, prior
     for block in range(N_HEAD_LANES):
-        at = place * N_HEAD_LANES + block
-        head.covariance[place, at] = head.variances[at] = 1.0 / prior
-        cov_x[at] = x / prior
+        at, precision = place * N_HEAD_LANES + block, prior * head.prior_factors[block]
+        head.covariance[place, at] = head.variances[at] = 1.0 / precision
+        cov_x[at] = x / precision
 
 
 @inlined
@@ -213,11 +222,24 @@ def _set(covariance, i, j, block, value):
 def drop_correlations(head: HeadState, block: int) -> None:
     """Reset one lane's covariance, no longer positive by rounding, to the diagonal of its clipped variances."""
     places = int(head.counts[0]) + 1
-    widest = np.append(WIDE, 1.0 / head.prior[1:places])
+    widest = np.append(WIDE, 1.0 / (head.prior[1:places] * head.prior_factors[block]))
     kept = head.variances[block : places * N_HEAD_LANES : N_HEAD_LANES]
     kept[:] = np.clip(kept, KEPT * widest, widest)
     head.covariance[:, block::N_HEAD_LANES] = 0.0
     head.covariance[:places, block : places * N_HEAD_LANES : N_HEAD_LANES] = np.diag(kept)
+
+
+def learned_factor(head: HeadState, rows: float) -> float:
+    """Return 1 / S of the first lane after one step of MacKay's towards the S of the largest evidence.
+
+    S = (A + sum p w^2 / noise) / (A + sum gamma), gamma = 1 - p v the fraction of a weight that data determine, p its
+    prior's precision for S = 1, noise = misfit / rows. A is SIGNAL_PRIOR: as if that many weights had shown S = 1.
+    """
+    lane = slice(N_HEAD_LANES, int(head.counts[0] + 1.0) * N_HEAD_LANES, N_HEAD_LANES)
+    prior, weights, variances = head.prior[1 : int(head.counts[0]) + 1], head.weights[lane], head.variances[lane]
+    determined = np.clip(1.0 - prior * head.prior_factors[0] * variances, 0.0, 1.0).sum()
+    strength = (prior * weights * weights).sum() * rows / head.misfit[0]
+    return float(np.clip((SIGNAL_PRIOR + determined) / (SIGNAL_PRIOR + strength), 1.0 / MAX_SIGNAL, MAX_SIGNAL))
 
 
 def plan_swaps(head: HeadState, uses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,8 +260,8 @@ def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_
     """Replace column `old`, which leaves the head, by `new`; dense columns are centered outside of the head."""
     covariance, weights, size = head.covariance, head.weights, int(head.counts[0]) + 1
     for b in range(N_HEAD_LANES):
-        at = place * N_HEAD_LANES + b
-        own = max(covariance[place, at], KEPT / prior_old)
+        at, factor = place * N_HEAD_LANES + b, head.prior_factors[b]
+        own = max(covariance[place, at], KEPT / (factor * prior_old))
         # intercept + w x = (intercept + w middle) + w (x - middle)
         weights[b] += middle_old * weights[at]
         covariance[0, b] += 2.0 * middle_old * covariance[0, at] + middle_old * middle_old * own
@@ -248,8 +270,8 @@ def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_
             if j != place:
                 _set(covariance, 0, j, b, covariance[0, j * N_HEAD_LANES + b] + middle_old * between)
             _set(covariance, place, j, b, 0.0)
-        state[old, b], state[old, LANES + b] = weights[at], max(1.0 / own - prior_old, 0.0)
-        own = 1.0 / (prior_new + state[new, LANES + b])
+        state[old, b], state[old, LANES + b] = weights[at], max(1.0 / own - factor * prior_old, 0.0)
+        own = 1.0 / (factor * prior_new + state[new, LANES + b])
         weights[at], covariance[place, at] = state[new, b], own
         weights[b] -= middle_new * weights[at]
         covariance[0, b] += middle_new * middle_new * own
@@ -259,25 +281,28 @@ def swap(head, place, old, new, middle_old, middle_new, state, prior_old, prior_
 
 
 @kernel
-def renew_priors(head, priors, cov_x, across, steps):
+def renew_priors(head, priors, prior_factors, cov_x, across, steps):
     """Update the prior in each place, as if its weight had been observed to be 0, with more or less precision.
 
-    In lanes whose weights walk, a prior may become narrower but not wider: what would be removed may be forgotten.
+    The misfit changes by what that observation adds to it or takes away. In lanes whose weights walk, a prior may
+    become narrower but not wider: what would be removed may be forgotten.
     """
     size = int(head.counts[0]) + 1
     mean_step, pending_dv = zeros(N_HEAD_LANES, np.float64), zeros(N_HEAD_LANES, np.float64)
     places, values = zeros(1, np.int64), zeros(1, np.float64)
     values[0] = 1.0
     for place in range(1, size):
-        more = priors[place] - head.prior[place]
         places[0] = place
         covariance_times_row(head, places, values, 1, 0.0, cov_x, across)
         for b in range(N_HEAD_LANES):
+            more = priors[place] * prior_factors[b] - head.prior[place] * head.prior_factors[b]
             left = 1.0 + more * cov_x[place * N_HEAD_LANES + b]
             pending_dv[b] = 0.0 if (head.walk[b] > 0.0 and more < 0.0) or left < LEFT else more / left
             mean_step[b] = -pending_dv[b] * head.weights[place * N_HEAD_LANES + b]
+        head.misfit[0] -= mean_step[0] * head.weights[place * N_HEAD_LANES]
         queue_update(head, cov_x, mean_step, pending_dv, steps)
         head.prior[place] = priors[place]
+    head.prior_factors[:] = prior_factors
     apply_pending_updates(head, steps)
     for i in range(size):
         for b in range(N_HEAD_LANES):

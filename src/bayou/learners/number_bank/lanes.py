@@ -39,6 +39,7 @@ class NumberLane:
     walk: float = 0.0  # growth of weights' variances, each time they are used
     drift: float = 0.0  # growth of the intercept's variance, with every row
     share: float = 0.4  # initial share, to be divided by the sum
+    later: float = 1.0  # relative prior variance of its coefficient for later rows; below 1: left out of the mixture
 
     def __str__(self) -> str:
         words = [self.kind if self.signal == 1.0 else f"{self.kind} {self.signal:g}"]
@@ -49,13 +50,13 @@ class NumberLane:
 
 PRESET = (
     NumberLane("block", share=6.0),
-    NumberLane("block", walk=0.01, drift=0.01),
+    NumberLane("block", walk=0.01, drift=0.01, later=0.0),
     NumberLane("block", drift=0.1),
     NumberLane("block", drift=1.0),
-    NumberLane("diagonal", walk=0.1, drift=0.01),
-    NumberLane("diagonal", 10.0, walk=0.3, drift=0.1),
+    NumberLane("diagonal", walk=0.1, drift=0.01, later=0.0),
+    NumberLane("diagonal", 10.0, walk=0.3, drift=0.1, later=0.0),
     NumberLane("raw"),
-    NumberLane("raw", 10.0, walk=0.01, drift=0.01),
+    NumberLane("raw", 10.0, walk=0.01, drift=0.01, later=0.1),
 )
 # Rows of the settings: a column for each lane.
 #   PRECISION_PER_VARIANCE  prior precision per spread of a column; 0 for raw lanes
@@ -111,7 +112,10 @@ def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
         uses=np.zeros((n_features, 1)),
         stream=np.zeros(HIGH + 1),
         intercept=intercept,
-        head=heads.new_head(n_features, has_intercept, [lane.walk for lane in PRESET[: heads.N_HEAD_LANES]]),
+        head=heads.new_head(
+            *(n_features, has_intercept, [lane.walk for lane in PRESET[: heads.N_HEAD_LANES]]),
+            settings[PRECISION_PER_VARIANCE, : heads.N_HEAD_LANES],
+        ),
     )
 
 
@@ -296,10 +300,10 @@ def run_lanes(rows, lanes, here, row, last, said):
                 of_head, own, whole = heads.head_output(head, here.places, here.values, inside, here.cov_x, lane)
                 here.has_lost_sign[lane] = own < heads.LOST * whole
                 m, q = m + of_head, q + max(own, heads.KEPT * whole)
-            if n_rows > 1.0:
-                m = min(max(m, stream[LOW] - room), stream[HIGH] + room)
-            here.m[lane], here.q[lane] = m, min(q, MAX_VARIANCE)
-            said[row, 0, lane], said[row, 1, lane] = m, here.q[lane]
+            cut = min(max(m, stream[LOW] - room), stream[HIGH] + room) if n_rows > 1.0 else m
+            is_exact = lane < heads.N_HEAD_LANES and inside + newcomers == length
+            here.m[lane], here.q[lane] = m if is_exact else cut, min(q, MAX_VARIANCE)
+            said[row, 0, lane], said[row, 1, lane] = cut, here.q[lane]
         c = weights[row]
         # update from the label: intercepts, columns, newcomers to the head, the head
         if c != 0.0:
@@ -307,7 +311,10 @@ def run_lanes(rows, lanes, here, row, last, said):
                 stream[FIRST_LABEL] = labels[row]
             y, due = labels[row] - stream[FIRST_LABEL], False
             for lane in range(LANES):
-                here.variance_step[lane] = c / (1.0 + c * here.q[lane])
+                # a mean far out of range is a reason to trust the row less, but not to learn another error
+                error, error_of_cut = abs(y - here.m[lane]), abs(y - said[row, 0, lane])
+                trusted = c * error_of_cut / error if error > error_of_cut else c
+                here.variance_step[lane] = trusted / (1.0 + trusted * here.q[lane])
                 if here.has_lost_sign[lane]:  # nothing is learned from such a row
                     here.variance_step[lane] = 0.0
                     due = True
@@ -316,6 +323,7 @@ def run_lanes(rows, lanes, here, row, last, said):
                 intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.variance_step[lane]
                 if lane >= heads.N_HEAD_LANES:
                     intercept[1, lane] += settings[INTERCEPT_DRIFT, lane]
+            head.misfit[0] += here.mean_step[0] * (y - here.m[0])
             _learn_columns(lanes, here, indices, start, length)
             for k in range(length if newcomers else 0):
                 place = -int(here.column_stats[k, COLUMN_HEAD_SLOT])
@@ -357,14 +365,18 @@ def column_means(lanes: NumberLaneState, columns: np.ndarray) -> np.ndarray:
 
 
 def maintain_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
-    """Maintain the head: choose its columns again if it is full, and update its priors to the current spreads."""
+    """Maintain the head: choose its columns again if it is full, update its priors to the spreads and the learned S."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
-    rows = stream[ROWS]
+    rows, factors = stream[ROWS], lanes.head.prior_factors.copy()
     heads.apply_pending_updates(head, here.steps)
     for block in np.flatnonzero(here.has_lost_sign).tolist():
         heads.drop_correlations(head, block)
     if not is_refresh_row(int(rows)):
         return
+    # Fewer rows than weights say how strong these are together only if no weight is left out.
+    is_determined = rows > head.counts[0] or np.count_nonzero(columns[:, COLUMN_UNIT]) == head.counts[0]
+    if is_determined and head.misfit[0] > 0.0:
+        factors[0] = heads.learned_factor(head, rows)
     if head.counts[0] == len(head.columns):
         for place, new in zip(*heads.plan_swaps(head, lanes.uses), strict=True):
             old = head.columns[place - 1]
@@ -376,4 +388,4 @@ def maintain_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
     sums = zip(column_stats[:, COLUMN_SUM], column_stats[:, SQUARES], lanes.uses[there, 0], strict=True)
     spreads = [column_variance(*of, rows) for of in sums]
     priors[1 : len(there) + 1] = np.array(spreads) * max(stream[NONZEROS] / rows, 1.0)
-    heads.renew_priors(head, priors, here.cov_x, here.across, here.steps)
+    heads.renew_priors(head, priors, factors, here.cov_x, here.across, here.steps)

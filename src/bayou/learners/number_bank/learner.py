@@ -8,8 +8,10 @@ are all features together, in which units are they, do weights drift? Labels and
     m = x'mu       q = x'Vx       e = y - m          dm = c e / (1 + c q)       dv = c / (1 + c q)
     mu += V x dm   V -= (V x)(V x)' dv
 
-m is cut to the range of labels so far, widened by a quarter at either side. s is not needed for that, and V does not
-depend on the unit of the labels.
+What a lane says, M, is m cut to the range of labels so far, widened by a quarter at either side. s is not needed for
+that, and V does not depend on the unit of the labels. e is y - M; but a block lane with all columns of the row in its
+head has e = y - m, and c |y - M| / |e| instead of c where that is less. So it remains Bayesian ridge regression: with
+another error than its own, V would shrink around a mean that the rows do not support.
 
     columns     in units of their first value. n uses in t rows, sums S1 of x and S2 of x^2, including the current row.
                 spread r = (S2 - S1^2/t)/n + S2/n^2: the variance of a dense column, the mean square of a rare one.
@@ -21,6 +23,10 @@ depend on the unit of the labels.
     block       V is full over the intercept and a head of at most 128 columns, diagonal over the rest. At t = 2, 3, 4,
                 6, 8, 12, ... the head becomes the columns used most (its own count 1.25 times), and its priors are
                 updated to the current spreads, as if each weight had been observed to be 0, more or less precisely
+    learned S   of the first lane, at the same t if t exceeds the number of weights in the head, or nothing is outside:
+                S <- (16 + sum p mu^2 / noise)/(16 + sum gamma) within [.01, 100], p = r D, gamma = 1 - p V_jj / S
+                (MacKay). noise = Q/t; Q is the sum of e^2/(1/c + q), of the observations that priors make too: always
+                that of the current priors
     raw         diagonal, with r D = the mean squared length of a row: columns in the units of the data, such as tf-idf
     walk w      block: a weight's variance grows by w times the prior's after each use, while it is below that;
                 diagonal: its precision is (1 - w) times as much before each use, and no less than the prior's
@@ -43,10 +49,12 @@ the mean.
 
 A weight c multiplies the evidence of a row; units and spreads are learned from rows, whatever their weights.
 
-**Later rows.** A model that has stopped learning predicts with a second combination: of the lanes whose weights do not
-walk, by evidence without sharing, with the stacker that does not forget, learned from lane outputs of rows before
-their block was learned (`ensembles.delayed`). It is used by `predict(batch, horizon="later")`. The weights shown are
-those of this combination, as a sum over lanes (`weights`).
+**Later rows.** A model that has stopped learning predicts with a second combination, learned from lane outputs of rows
+before their block was learned (`ensembles.delayed`). Its mixture has the lanes whose weights do not walk, by evidence
+without sharing. Its two stackers never forget, one of them is not robust, and both also read the raw lane that walks by
+.01, with a tenth of the prior variance. The last level is judged by the normal density in place of Student's: users
+measure squared errors, and heavy tails would prefer medians to means. It is used by `predict(batch, horizon="later")`.
+The weights shown are those of this combination, as a sum over lanes (`weights`).
 
 Paper: none, it is ours. Fixed share: Herbster and Warmuth 1998.
 """
@@ -67,7 +75,7 @@ from bayou.kernels.vector import LANES
 from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayBlock, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble, frozen_combination
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, combine, new_combination
-from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, WIDE, new_head
+from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, N_HEAD_LANES, WIDE, new_head
 from bayou.learners.number_bank.lanes import PRESET, NumberLane, maintain_head, new_lanes, run_lanes, scratch_for
 from bayou.learners.number_bank.sampling import draw
 from bayou.learners.number_bank.weights import intercept_of, weights_of
@@ -103,9 +111,9 @@ class NumberBank(Ensemble):
         self._widest, self._takes = WIDE, "float64"
         self._lanes = new_lanes(self._n_features, self._has_intercept)
         first = np.array([lane.share for lane in PRESET])
-        steady = first * [not lane.walk for lane in PRESET]
-        self._combination = new_combination(first, self._has_intercept, LIVE)
-        self._later_combination = new_combination(steady, self._has_intercept, LATER)
+        later = np.array([lane.later for lane in PRESET])
+        self._combination = new_combination(first, np.ones(LANES), self._has_intercept, LIVE)
+        self._later_combination = new_combination(first * (later == 1.0), later, self._has_intercept, LATER)
         self._delayed = DelayedRows("squared loss", MAX_SAMPLED)
         self._by_rows_at_hand = ("tally", "delayed", *(f"later {name}" for name in self._later_combination.arrays()))
 
@@ -122,7 +130,7 @@ class NumberBank(Ensemble):
 
     def _nbytes_for(self, n_features: int) -> int:
         """Return the bytes needed; the head has a place for each column, up to a limit."""
-        then, now = new_head(max(n_features, 1), True, []).arrays(), self._lanes.head.arrays()
+        then, now = new_head(max(n_features, 1), True, [], np.ones(N_HEAD_LANES)).arrays(), self._lanes.head.arrays()
         return super()._nbytes_for(n_features) + sum(then[name].nbytes - now[name].nbytes for name in now)
 
     def _check_state(self) -> None:
@@ -141,7 +149,7 @@ class NumberBank(Ensemble):
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         weights = weights.astype(np.float64, copy=False)
-        scores, outputs = _empty_scores(len(batch)), np.empty((len(batch), 2, LANES))
+        scores, outputs = empty_scores(len(batch)), np.empty((len(batch), 2, LANES))
         scratch, row, delayed = scratch_for(self._lanes, batch.max_row_length), 0, np.full(len(batch), np.nan)
         rows = batch_arrays(batch, signs, weights)
         looks_ahead = bool(weights.any()) and not self._delayed.progress[IS_RESTING]
@@ -154,7 +162,7 @@ class NumberBank(Ensemble):
                 if due:
                     maintain_head(self._lanes, scratch)
             if len(sampled):
-                later = _empty_scores(len(sampled))
+                later = empty_scores(len(sampled))
                 combine(
                     outputs[sampled] if ahead is None else ahead,
                     signs[sampled],
@@ -178,7 +186,7 @@ class NumberBank(Ensemble):
         return outputs
 
     def _predict_later(self, batch: Batch) -> Scores:
-        scores, nothing = _empty_scores(len(batch)), np.zeros(len(batch))
+        scores, nothing = empty_scores(len(batch)), np.zeros(len(batch))
         combine(self._outputs_of(batch), nothing, nothing, frozen_combination(self), scores)
         return scores._replace(expected=scores.mean.copy())
 
@@ -215,6 +223,6 @@ class NumberBank(Ensemble):
         draw(self._lanes, frozen_combination(self), batch, seed, scores)
 
 
-def _empty_scores(rows: int) -> Scores:
+def empty_scores(rows: int) -> Scores:
     mean, variance, noise = np.empty((3, rows))
     return Scores(mean, mean, variance, noise, np.empty((rows, 2, len(DEGREES))))
