@@ -89,7 +89,7 @@ def test_dates_marks_and_decimals_can_be_told(tmp_path):
 def test_a_label_that_is_an_id_is_remarked_on(tmp_path):
     frame = pd.DataFrame({"x": [k % 7 for k in range(200)], "name": [f"n{k}" for k in range(200)], "n": range(200)})
     for label in ("name", "n"):
-        (remark,) = bayou.look(frame, label=label).remarks
+        (remark,) = bayou.look(frame, label=label).warnings
         assert remark == f"column {label!r}: 200 different labels in 200 rows: is it an id?"
 
 

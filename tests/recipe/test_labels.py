@@ -50,7 +50,9 @@ def test_of_two_labels_the_one_that_sorts_last_is_positive_and_others_are_bad():
     recipe = sources.open(table, recipe={"label": "y", "bits": 8}, on_error="skip").fit_recipe()
     fitted = sources.open(late, extras=bayou.sources.Extras.new(recipe), on_error="skip")
     assert [batch.labels.tolist() for batch in fitted] == [[1, -1]]
-    assert "expected the label no or yes, as the first rows have, not maybe; say task='multiclass'" in fitted.bad[0]
+    assert (
+        "expected the label no or yes, as the first rows have, not maybe; say task='multiclass'" in fitted.bad_lines[0]
+    )
 
 
 def test_what_cannot_be_classes_is_refused():

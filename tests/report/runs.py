@@ -36,7 +36,7 @@ def ordinary(rows: int = 4000, learner=None) -> tuple[ReportedRun, DataFacts]:
         files=[f"{NASTY}.csv"],
         lines=rows + 2,
         skipped=2,
-        bad=[f"x.csv:3:1: expected a number, not {NASTY}.", "x.csv:9: nothing."],
+        bad_lines=[f"x.csv:3:1: expected a number, not {NASTY}.", "x.csv:9: nothing."],
         names=names(40),
         hashed=True,
     )

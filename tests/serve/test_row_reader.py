@@ -42,7 +42,7 @@ def test_new_classes_of_arrow_rows_are_named(tmp_path):
             out.write_table(table)
     reading = RowReader(learner)
     read = reading.read(ARROW, [stream.getvalue()], learns=True)
-    assert (read.n, read.bad, read.classes) == (4, {}, ["d", "e"])
+    assert (read.n, read.bad_rows, read.classes) == (4, {}, ["d", "e"])
     assert np.asarray(reading.with_classes(read).labels).tolist() == [3, 0, 4, 3]
     assert learner.extras.classes == ["a", "b", "c", "d", "e"]
 

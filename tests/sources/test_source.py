@@ -59,7 +59,7 @@ def test_rows_lines_and_positions(tmp_path) -> None:
     batches = list(source)
     assert [batch.positions.tolist() for batch in batches] == [[1, 4], [2]]
     assert (source.rows, source.lines, source.skipped) == (3, 6, 1)
-    assert source.bad == [f"{two}:1:1: expected a label, a number, at the start of the line."]
+    assert source.bad_lines == [f"{two}:1:1: expected a label, a number, at the start of the line."]
     assert source.bytes_done == source.bytes_total == sum(map(os.path.getsize, (one, two)))
     assert [len(batch) for batch in source] == [2, 1]  # another pass
     assert source.skipped == 1
@@ -107,10 +107,10 @@ def test_where_bad_lines_are_skipped_both_ways_to_write_a_negative_are_learned_a
     source = sources.open([first, second], on_error="skip", threads=threads)
     for _ in range(2):  # passes
         assert np.concatenate([batch.labels for batch in source]).tolist() == [1, -1, 1, 1, -1, -1]
-        assert (source.skipped, source.bad) == (0, [])
-        assert len(source.remarks) == 1
-        assert "both 0 and -1" in source.remarks[0]
-    assert sources.open(first, on_error="skip").remarks == []
+        assert (source.skipped, source.bad_lines) == (0, [])
+        assert len(source.warnings) == 1
+        assert "both 0 and -1" in source.warnings[0]
+    assert sources.open(first, on_error="skip").warnings == []
 
 
 def test_two_other_numbers_are_two_classes(tmp_path) -> None:
@@ -272,7 +272,7 @@ def test_a_link_to_nothing_is_named(tmp_path) -> None:
         sources.open(str(tmp_path / "*.svm"))
 
 
-@pytest.mark.parametrize("form", ["svm", "vw", "csv", "jsonl"])
+@pytest.mark.parametrize("form", ["svm", "vw", "csv", "jsonl", "rows"])
 def test_bad_lines_are_counted_by_kind(form, tmp_path, monkeypatch) -> None:
     """However many there are of one kind, and however the data are cut: each kind has its count and its first line."""
     monkeypatch.setattr("bayou.sources.reading.blocks.BLOCK_BYTES", 4096)
@@ -281,13 +281,15 @@ def test_bad_lines_are_counted_by_kind(form, tmp_path, monkeypatch) -> None:
         "vw": ("1 |a b", "1 |a b:", "1 2 3 |a"),
         "csv": ("u,1", "v,", 'w,"1'),
         "jsonl": ('{"a": "u", "y": 1}', '{"a": "v"}', '{"a": 1'),
+        "rows": ('{"a": "u", "y": 1}', '{"a": [1]}', '{"a": 1'),
     }[form]
     lines = [good] + [common] * 400 + [rare] + [good] * 3
     head = ["a,y"] if form == "csv" else []
+    kind, form = ({"kind": "rows", "label": "y"}, "jsonl") if form == "rows" else ({}, form)
     path = write(tmp_path / f"x.{form}", "\n".join([*head, *lines, ""]).encode())
-    source = sources.open(path, recipe={"bits": 8, "task": "binary"}, on_error="skip")
+    source = sources.open(path, recipe={"bits": 8, "task": "binary", **kind}, on_error="skip")
     assert sum(len(batch) for batch in source) == 4
-    first, second = sorted(source.kinds.values(), reverse=True)
+    first, second = sorted(source.error_counts.values(), reverse=True)
     assert (first[0], second[0], source.skipped) == (400, 1, 401)
     assert f"x.{form}:{len(head) + 2}:" in first[1]
     assert f"x.{form}:{len(head) + 402}:" in second[1]
@@ -317,5 +319,5 @@ def test_blocks_that_others_read_give_the_same_rows_and_bad_lines_by_the_same_pl
     assert learned(read) == learned(rows)
     assert places == [place for batch in rows for place in batch.positions.tolist()]
     assert (cutter.rows, cutter.lines, cutter.skipped) == (whole.rows, whole.lines, whole.skipped)
-    assert sorted(cutter.bad) == sorted(whole.bad)
-    assert [said.split(":")[1] for said in sorted(whole.bad)] == ["1501", "701"]
+    assert sorted(cutter.bad_lines) == sorted(whole.bad_lines)
+    assert [said.split(":")[1] for said in sorted(whole.bad_lines)] == ["1501", "701"]

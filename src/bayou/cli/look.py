@@ -44,5 +44,5 @@ def look(
     for line in columns.table(columns_found.columns):
         output.print_result(line)
     output.print_result(f"{columns_found.features:.1f} features a row")
-    for sentence in columns_found.remarks:
+    for sentence in columns_found.warnings:
         output.print_note(sentence)

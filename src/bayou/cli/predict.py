@@ -117,7 +117,7 @@ def _shares(text: str | None) -> list[float]:
 
 def _summary(predictions: Predictions) -> list[str]:
     """Return notes on skipped lines, the scores of the predictions, and how to read them."""
-    sentences = [*output.skipped_in_words(predictions.error_counts), *predictions.source.remarks]
+    sentences = [*output.skipped_in_words(predictions.error_counts), *predictions.source.warnings]
     if predictions.skipped:
         sentences.append(f"{predictions.skipped:,} bad lines were skipped; there is no row for them")
     result = predictions.evaluation

@@ -38,16 +38,16 @@ SHOWN, MOVED = 8, 3
 class DataFacts:
     """Data of a run: where the examples came from, and what was wrong with them.
 
-    >>> DataFacts(files=["clicks.csv"], lines=1000, skipped=2, bad=["clicks.csv:7: the label is missing."]).hashed
+    >>> DataFacts(files=["clicks.csv"], lines=1000, skipped=2, bad_lines=["clicks.csv:7: the label is missing."]).hashed
     False
     """
 
     files: Sequence[str] = ()
     lines: int | None = None
     skipped: int = 0
-    bad: Sequence[str] = ()  # the first few skipped lines, as sentences
-    folded: int = 0
-    remarks: Sequence[str] = ()
+    bad_lines: Sequence[str] = ()  # the first few skipped lines, as sentences
+    n_wrapped: int = 0
+    warnings: Sequence[str] = ()
     names: Any = None  # `FeatureNames`, or anything with its `name_of`
     classes: Sequence[str] = ()  # names of the classes, if multiclass
     recipe: Recipe | None = None
@@ -61,9 +61,9 @@ class DataFacts:
             files=[os.path.basename(name) or name for name in files],
             lines=source.lines,
             skipped=(source if run is None else run).skipped,
-            bad=list(source.bad if run is None else run.bad_lines),
-            remarks=list(source.remarks if run is None else run.warnings),
-            folded=source.folded,
+            bad_lines=list(source.bad_lines if run is None else run.bad_lines),
+            warnings=list(source.warnings if run is None else run.warnings),
+            n_wrapped=source.n_wrapped,
             names=source.extras.names,
             classes=source.extras.classes,
             recipe=source.recipe,

@@ -126,7 +126,7 @@ def render(run: ReportedRun | Sequence[ReportedRun], data: DataFacts | None = No
         parts=_parts(facts),
         data=_data(facts),
         decided=_decided(facts),
-        bad=list(facts.data.bad),
+        bad=list(facts.data.bad_lines),
         has_posterior=facts.has_posterior,
         version=__version__,
         date=time.strftime("%-d %B %Y, %H:%M"),
@@ -321,7 +321,7 @@ def _parts(facts: RunFacts) -> list[dict[str, str]]:
 
 
 def _decided(facts: RunFacts) -> list[dict[str, str]]:
-    """Return the role, derived features and remarks of each column of the data."""
+    """Return the role, derived features and warnings of each column of the data."""
     columns = () if facts.data.recipe is None else facts.data.recipe.columns or ()
     return [
         {
@@ -345,7 +345,7 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
     kept = f"{data.negative_rate:g} of them; numbers here are those of the data as given"
     in_use = f"{facts.learner.n_features:,}, of which {sentences.percent(facts.table_load)} are in use"
     shared = f"{sentences.percent(facts.collisions)} of the features share a weight with another"
-    folded = f"{data.folded:,} were folded into it; use a larger {option('bits')}"
+    wrapped = f"{data.n_wrapped:,} were wrapped around; use a larger {option('bits')}"
     named = [
         ("files", ", ".join(data.files)),
         ("lines read", "" if data.lines is None else f"{data.lines:,}"),
@@ -359,6 +359,6 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
         ("table of weights", in_use),
         ("hash collisions", shared if data.hashed else ""),
         ("features with a name", "" if data.names is None else f"{len(data.names):,}"),
-        ("numbers too large for the table", folded if data.folded else ""),
+        ("numbers too large for the table", wrapped if data.n_wrapped else ""),
     ]
     return [(name, value) for name, value in named if value]

@@ -31,7 +31,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         ("Features", _features(facts)),
         ("Uncertainty", _uncertainty(facts)),
         ("Least sure", _unsure(facts)),
-        *(("Remark", f"{remark[0].upper()}{remark[1:]}.") for remark in facts.data.remarks),
+        *(("Warning", f"{warning[0].upper()}{warning[1:]}.") for warning in facts.data.warnings),
     ]
     return [(what, text) for what, text in told if text]
 

@@ -223,15 +223,15 @@ class ComparisonRun:
     def run(self, on_progress: Callable[[], Any] | None = None) -> Comparison:
         """Train all learners in parallel, batch by batch, so that only one batch is in memory at a time."""
         source, entrants, refused = self.source, self.entrants, RejectedRows(self.source)
-        remarks = DataWarnings(source)
+        warnings = DataWarnings(source)
         start = time.perf_counter()
         n_threads = min(len(entrants), sources.spare_cores() + 1)
         with interruptible(source) as interrupt, ThreadPoolExecutor(n_threads) as pool:
             dtype = widest([entrant.learner for entrant in entrants])
             for batch in rebatch(source, lambda: entrants[0].learned, dtype, block_size):
-                remarks.look(batch)
+                warnings.look(batch)
                 for part in _accepted(batch, entrants, refused):
-                    remarks.follow(part.labels)
+                    warnings.follow(part.labels)
                     cast = {dtype: part.astype(dtype) for dtype in {entrant.dtype for entrant in entrants}}
                     for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
                         done.result()
@@ -246,12 +246,12 @@ class ComparisonRun:
         return Comparison(
             entrants,
             skipped=source.skipped + refused.count,
-            bad_lines=(source.bad + refused.sentences)[:20],
-            error_counts=refused.kinds,
-            n_wrapped=source.folded,
+            bad_lines=(source.bad_lines + refused.sentences)[:20],
+            error_counts=refused.error_counts,
+            n_wrapped=source.n_wrapped,
             seconds=time.perf_counter() - start,
             signal=interrupt.signal,
-            warnings=remarks.after(min(entrants, key=lambda entrant: entrant.meter.loss or 0.0).meter),
+            warnings=warnings.after(min(entrants, key=lambda entrant: entrant.meter.loss or 0.0).meter),
         )
 
     def write_report(self, comparison: Comparison) -> None:

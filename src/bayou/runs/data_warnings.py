@@ -1,4 +1,4 @@
-"""Remarks: warnings about the data and the results of a run, one line each."""
+"""Warnings about the data and the results of a run, one line each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AFTER = re.compile(r"(?==|<|>=| in \[| is there| hour=| weekday=| month=| workd
 
 
 class DataWarnings:
-    """Collector of remarks: `look` at the batches of a run, then get the remarks from `after`."""
+    """Collector of warnings: `look` at the batches of a run, then get the warnings from `after`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -55,8 +55,8 @@ class DataWarnings:
         self._rows, self._missing = [], 0
 
     def after(self, meter: Any) -> list[str]:
-        """Return the remarks on the data and on the quality of the predictions."""
-        said = list(self._source.remarks)
+        """Return the warnings about the data and on the quality of the predictions."""
+        said = list(self._source.warnings)
         if self._any and not meter.examples:
             return [*said, f"all examples have the weight 0: nothing was learned; check what {option('weight')} names"]
         self._end()

@@ -11,7 +11,7 @@ from bayou.core.errors import BadInput
 from bayou.recipe.recipe import ROLES, Column, Recipe
 from bayou.runs.options import Data, RunOptions, options_of
 
-# Number of columns with the same remark that are named.
+# Number of columns with the same warning that are named.
 NAMED = 3
 
 
@@ -37,9 +37,9 @@ class Look:
         return self.recipe.columns or ()
 
     @property
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Warnings about columns that deserve a second look, one line each."""
-        return remarks_on(self.columns)
+        return warnings_on(self.columns)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the output of `bayou look --json`."""
@@ -48,7 +48,7 @@ class Look:
             "label": self.recipe.label,
             "features_per_row": self.features,
             "columns": columns,
-            "remarks": self.remarks,
+            "remarks": self.warnings,
         }
 
 
@@ -76,14 +76,14 @@ def look(data: Data, **options: Unpack[RunOptions]) -> Look:
     return Look(source.recipe, len(batch.indices) / max(len(batch), 1))
 
 
-def remarks_on(columns: Sequence[Column]) -> list[str]:
+def warnings_on(columns: Sequence[Column]) -> list[str]:
     """Return the warnings about the columns, the most doubtful first, one line for all that share a warning."""
     alike: dict[str, list[str]] = {}
     for column in sorted(columns, key=lambda column: -column.doubt):
         if column.remark:
             alike.setdefault(column.remark, []).append(column.name)
     sentences = []
-    for remark, names in alike.items():
+    for warning, names in alike.items():
         named = ", ".join(map(repr, names[:NAMED])) + f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
-        sentences.append(f"column{'s' * (len(names) > 1)} {named}: {remark}")
+        sentences.append(f"column{'s' * (len(names) > 1)} {named}: {warning}")
     return sentences

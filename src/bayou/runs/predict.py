@@ -226,9 +226,9 @@ class Predictions:
 
     @property
     def bad_lines(self) -> list[str]:
-        return (self.source.bad + self._refused.sentences)[:MAX_DESCRIBED_ROWS]
+        return (self.source.bad_lines + self._refused.sentences)[:MAX_DESCRIBED_ROWS]
 
     @property
     def error_counts(self) -> list[tuple[int, str]]:
         """Kinds of bad lines as (count, first message), most frequent first."""
-        return self._refused.kinds
+        return self._refused.error_counts

@@ -153,7 +153,7 @@ class SelectionRun:
             positives=float(weights @ labels) / max(float(weights.sum()), 1e-300),
             skipped=self.source.skipped,
             seconds=time.perf_counter() - start,
-            notes=[*self._notes(path), *self.source.remarks],
+            notes=[*self._notes(path), *self.source.warnings],
         )
 
     def _learn(self, batch: Batch) -> None:

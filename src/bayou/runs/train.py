@@ -241,7 +241,7 @@ class Training:
         uses = self.source.extras.uses if resumed else None
         self._uses = FeatureCounts() if uses is None else copy.deepcopy(uses)
         self._refused = RejectedRows(self.source)
-        self._remarks = DataWarnings(self.source)
+        self._warnings = DataWarnings(self.source)
         self._held_out = HoldoutRows(holdout or HoldoutSpec())
         self._held_out.which.check(self.source)
         self._meter = meter_for(learner.record.task)
@@ -295,15 +295,15 @@ class Training:
             converged=converged,
             signal=interrupt.signal,
             seconds=seconds,
-            bad_lines=(self.source.bad + self._refused.sentences)[:20],
-            error_counts=self._refused.kinds,
-            n_wrapped=self.source.folded,
+            bad_lines=(self.source.bad_lines + self._refused.sentences)[:20],
+            error_counts=self._refused.error_counts,
+            n_wrapped=self.source.n_wrapped,
             learned=learned,
             seen_before=self._first > 0,
             save_error=unsaved,
             notes=self._notes,
             held_out_rows="" if held_out is None else self._held_out.in_words,
-            warnings=self._remarks.after(self._meter),
+            warnings=self._warnings.after(self._meter),
             later_loss=later,
         )
 
@@ -378,10 +378,10 @@ class Training:
             return False
 
         def learn(batch: Batch) -> None:
-            self._remarks.look(batch)
+            self._warnings.look(batch)
             for _, part, _ in self._refused.accepted(batch, partial(learn_mergeable, self.learner)):
                 self._uses.count(part)
-                self._remarks.follow(part.labels)
+                self._warnings.follow(part.labels)
 
         def score(batch: Batch, probability: Any) -> None:
             self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.nonzeros)
@@ -411,7 +411,7 @@ class Training:
         before = self._done
         scored = self._pass == self._first
         if scored and self.source.extras.names is not None:  # learning changes the names, so look before
-            self._remarks.look(batch)
+            self._warnings.look(batch)
         # Work that the lanes do not depend on is deferred to another thread; this one continues with the next rows.
         step = partial(predict_then_learn, learner, behind=self._scoring)
         for first, part, told in self._refused.accepted(batch, step):
@@ -422,10 +422,10 @@ class Training:
 
     def _score(self, predicted: PredictedBatch) -> None:
         if self.source.extras.names is None:
-            self._remarks.look(predicted.batch)
+            self._warnings.look(predicted.batch)
         predicted.score(self._meter)
         self._uses.count(predicted.batch)
-        self._remarks.follow(predicted.batch.labels)
+        self._warnings.follow(predicted.batch.labels)
 
     def _scored(self) -> BaseMeter:
         self._scoring.drain_and_raise()

@@ -213,12 +213,12 @@ class Owner(threading.Thread):
         """Return the requests whose rows are all valid, and those rows; refuse the others."""
         if requests[0].read is not None:
             read = requests[0].read
-            return ([], None) if self._refused(requests[0], read.bad) else (requests, read)
+            return ([], None) if self._refused(requests[0], read.bad_rows) else (requests, read)
         lines = [line for work in requests for line in work.lines]
         read = self.model.reading.read(requests[0].body_format, lines, learns)
-        if not read.bad:
+        if not read.bad_rows:
             return requests, read
-        good = self._split_valid(requests, read.bad)
+        good = self._split_valid(requests, read.bad_rows)
         # Read again, so that nothing of the refused requests (such as feature names) remains.
         return self._readable(good, learns) if good else ([], None)
 

@@ -47,7 +47,7 @@ class ParsedRows:
 
     batch: Batch
     n: int
-    bad: dict[int, str] = field(default_factory=dict)
+    bad_rows: dict[int, str] = field(default_factory=dict)
     names: list[NewNames] = field(default_factory=list)
     with_ids: bool | None = None
     classes: Sequence[str] = ()
@@ -108,7 +108,7 @@ class RowReader:
         if body_format == ARROW:
             return self._arrow(lines[0], learns)
         read = self._read(body_format, lines, learns)
-        if len(read.batch) + len(read.bad) < read.n:
+        if len(read.batch) + len(read.bad_rows) < read.n:
             self._describe(body_format, lines, learns, read)
         return read
 
@@ -119,8 +119,12 @@ class RowReader:
     def _describe(self, body_format: int, lines: Sequence[bytes], learns: bool, read: ParsedRows) -> None:
         """Describe every bad row; parsers describe the first few."""
         for row in _undescribed(read):
-            told = self._read(body_format, [lines[row]], learns).bad if len(read.bad) < MAX_DESCRIBED_ROWS else {}
-            read.bad[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
+            told = (
+                self._read(body_format, [lines[row]], learns).bad_rows
+                if len(read.bad_rows) < MAX_DESCRIBED_ROWS
+                else {}
+            )
+            read.bad_rows[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
 
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> ParsedRows:
         classes = self._settle_labels(parsed) if learns else ()
@@ -129,9 +133,9 @@ class RowReader:
             batch = batch.with_positions(parsed.positions)
         if not learns:
             batch = batch.replace(labels=None, weights=None)
-        bad = {line.line: f"{line.reason}." for line in parsed.bad_lines}
+        bad_rows = {line.line: f"{line.reason}." for line in parsed.bad_lines}
         read = ParsedRows(
-            batch, n, bad, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes
+            batch, n, bad_rows, [] if parsed.new_names is None else [parsed.new_names], parsed.with_ids, classes
         )
         return self._checked(read, learns)
 
@@ -179,11 +183,11 @@ class RowReader:
         try:
             look(read.batch)
         except BadInput:
-            read.refused = not read.bad
+            read.refused = not read.bad_rows
             kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
             for _, part, answer in bisect_rejected(all_rows, look):
                 if isinstance(answer, BadInput):
-                    read.bad[int(np.asarray(part.positions)[0])] = str(answer)
+                    read.bad_rows[int(np.asarray(part.positions)[0])] = str(answer)
                 else:
                     kept.append(part)
             read.batch = Batch.concatenate(kept) if kept else all_rows[:0]
@@ -208,7 +212,7 @@ class RowReader:
             return self._read(JSON, [], learns)
         table = ArrowTable(self._parsers[JSON, learns].plan, names_of(opened.schema), "the table")
         read = self._finished(table.convert(whole[0]), whole[0].num_rows, learns)
-        read.bad |= dict.fromkeys(_undescribed(read), "expected a row; this one is bad, too.")
+        read.bad_rows |= dict.fromkeys(_undescribed(read), "expected a row; this one is bad, too.")
         return read
 
     # --- labels that come later ---------------------------------------------------------------------------------------
@@ -228,14 +232,16 @@ class RowReader:
     def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
         """Return why labels are rejected, by their number; each is a JSON object that may have a weight."""
         row = b"|" if VW in self.forms else b"{}"
-        return self.rows_with_labels([(self.forms[0], row, label) for label in labels]).bad
+        return self.rows_with_labels([(self.forms[0], row, label) for label in labels]).bad_rows
 
     def check_rows(self, body_format: int, rows: Sequence[bytes]) -> dict[int, str]:
         """Return why rows would be rejected if they had a label, by their number."""
         sample: Any = (
             self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
         )
-        return self.rows_with_labels([(body_format, row, json.dumps({"label": sample}).encode()) for row in rows]).bad
+        return self.rows_with_labels(
+            [(body_format, row, json.dumps({"label": sample}).encode()) for row in rows]
+        ).bad_rows
 
     def rows_with_labels(self, rows: Sequence[tuple[int, bytes, bytes]]) -> ParsedRows:
         """Parse rows with their late labels: (form, row, label with a weight), in order."""
@@ -254,7 +260,7 @@ class RowReader:
 def _undescribed(read: ParsedRows) -> list[int]:
     """Return the numbers of bad rows that have no description yet, ascending."""
     good = set(np.asarray(_numbered(read.batch).positions).tolist())
-    return [row for row in range(read.n) if row not in good and row not in read.bad]
+    return [row for row in range(read.n) if row not in good and row not in read.bad_rows]
 
 
 def _numbered(batch: Batch) -> Batch:

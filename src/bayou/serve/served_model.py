@@ -98,8 +98,8 @@ class ServedModel:
         read, learns = self._read_again(log, entries), entries[0].kind == LEARN
         if read is not None and learns and read.refused:
             read = None  # as when it was logged: a class had been added before
-        if read is not None and read.bad and learns:
-            row, why = next(iter(read.bad.items()))
+        if read is not None and read.bad_rows and learns:
+            row, why = next(iter(read.bad_rows.items()))
             raise BadLog(
                 f"{log.path}: entry {entries[0].sequence:,} was learned once and cannot be read now (row {row}: "
                 f"{why}) Use "

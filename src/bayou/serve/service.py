@@ -145,7 +145,7 @@ class ModelService:
         log = self.log = Log(self.folder.path)
         assert log.ids is not None
         log.ids.wait, log.ids.most_open = self.options.wait, self.options.open_rows
-        self._remark(log)
+        self._note_writer(log)
         said: list[str] = []
         model = self.folder.load(log, said)
         for sentence in said:
@@ -185,7 +185,7 @@ class ModelService:
         """Return a function that reports an error of a thread."""
         return lambda error: self._say_local(f"{what} ({type(error).__name__}: {error})", "error", error)
 
-    def _remark(self, log: Log) -> None:
+    def _note_writer(self, log: Log) -> None:
         """Report anything unusual about a log that is continued."""
         if log.clock.lead > MAX_LEAD_SECONDS:
             self._say_local(

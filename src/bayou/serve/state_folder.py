@@ -26,7 +26,7 @@ from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.serve.log import Log
 from bayou.serve.served_model import ServedModel
-from bayou.serve.writers import remarks, this_writer
+from bayou.serve.writers import this_writer, writer_warnings
 
 if sys.platform != "win32":
     import fcntl
@@ -165,12 +165,12 @@ def replayed(
     state: Path,
     name: str | None = None,
     on_progress: Callable[[int, int], object] = lambda done, last: None,
-    on_remark: Callable[[str], object] = lambda sentence: None,
+    on_warning: Callable[[str], object] = lambda sentence: None,
 ) -> ServedModel:
     """Rebuild the model of a server from its log alone, and return it.
 
     Args:
-        on_remark: called with a sentence for each part of the log that was written on another kind of processor or by
+        on_warning: called with a sentence for each part of the log that was written on another kind of processor or by
             another version, so that the bits may differ.
     """
     names = names_in(state)
@@ -184,8 +184,8 @@ def replayed(
     folder.check_base()
     log = Log(folder.path, write=False)
     try:
-        for sentence in remarks(log.writers, log.last, this_writer()):
-            on_remark(sentence)
+        for sentence in writer_warnings(log.writers, log.last, this_writer()):
+            on_warning(sentence)
         model = ServedModel(load(folder.base))
         for unit in log.units():
             model.replay(log, unit)

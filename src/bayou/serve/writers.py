@@ -58,7 +58,7 @@ def differences(writer: Mapping[str, Any], here: Writer) -> str:
     return ", ".join(said)
 
 
-def remarks(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int, here: Writer) -> list[str]:
+def writer_warnings(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int, here: Writer) -> list[str]:
     """Return a sentence for each part of a log, up to entry `last`, that was written by a different writer.
 
     Args:

@@ -37,7 +37,7 @@ class RejectedRows:
     Attributes:
         count: number of rejected rows.
         sentences: messages for the first few.
-        kinds: (count, first message) of the source's kinds of bad lines and of rejected rows, most frequent first.
+        error_counts: (count, first message) of the source's kinds of bad lines and of rejected rows, most frequent first.
     """
 
     def __init__(self, source: Source) -> None:
@@ -67,7 +67,7 @@ class RejectedRows:
         self.sentences = [*self.sentences, *sentences][:MAX_DESCRIBED_ROWS]
 
     @property
-    def kinds(self) -> list[tuple[int, str]]:
-        found = list(self._source.kinds.values())
-        found += [(self.count, self.sentences[0])] if self.count else []
-        return sorted(found, key=lambda kind: -kind[0])
+    def error_counts(self) -> list[tuple[int, str]]:
+        counts = list(self._source.error_counts.values())
+        counts += [(self.count, self.sentences[0])] if self.count else []
+        return sorted(counts, key=lambda kind: -kind[0])

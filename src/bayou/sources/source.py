@@ -22,6 +22,8 @@ from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, Par
 from bayou.sources.reading.reader import Reader, ReadTask
 
 ON_ERROR = {"raise": False, "skip": True}
+# The numbers that sources of one pass add up.
+_SUMMED = ("rows", "lines", "skipped", "n_wrapped")
 
 
 @dataclass
@@ -63,15 +65,14 @@ class Source:
         extras: what a model needs to read such data again: the recipe (for a table, fitted before the first batch is
             yielded), the names seen so far, the numbering. For a new model: `learner.extras = source.extras`.
         rows: number of examples yielded in this pass; lines: of lines (or rows of a table) read; skipped: of bad lines.
-        bad: descriptions of the first bad lines, "file:line:column: what was expected"; kinds: for each kind of error,
-            the number of bad lines and the first of them.
+        bad_lines: descriptions of the first bad lines, "file:line:column: what was expected".
+        error_counts: for each kind of error, the number of bad lines and the description of the first.
         span: begin and end of the current batch in the data, as fractions by bytes or rows; None where the amount of
             data is unknown.
-        folded: number of indices that were too large for the table of weights and wrapped around.
+        n_wrapped: number of indices that were too large for the table of weights and wrapped around.
         decided: how the labels were interpreted, as a sentence, after `fit_recipe`; n_classes: the number of classes
-        among
-            the first rows.
-        odd: by column, the number of odd cells, which are not valid numbers or dates and count as missing, and where
+            among the first rows.
+        odd_cells: by column, the number of odd cells, which are not valid numbers or dates and count as missing, and where
             the first few are.
         bytes_done, bytes_total: bytes read so far, and size of the data, if known.
 
@@ -147,10 +148,10 @@ class Source:
 
     def reset_counts(self) -> None:
         """Reset all counts, as at the beginning of a pass."""
-        self.rows = self.lines = self.skipped = self.folded = 0
-        self.bad: list[str] = []
-        self.kinds: dict[str, tuple[int, str]] = {}
-        self.odd: dict[str, tuple[int, list[str]]] = {}
+        self.rows = self.lines = self.skipped = self.n_wrapped = 0
+        self.bad_lines: list[str] = []
+        self.error_counts: dict[str, tuple[int, str]] = {}
+        self.odd_cells: dict[str, tuple[int, list[str]]] = {}
         self._line = 0  # lines of the current file before the current block
         self._uncounted: TextBlock | None = None  # that block, if these lines are not counted yet
         self.progress_span: tuple[float, float] | None = None if self._reader.fraction_done is None else (0.0, 0.0)
@@ -219,17 +220,18 @@ class Source:
 
     def pass_counts(self) -> dict[str, Any]:
         """Return the counts and bad lines of this pass, for `add_counts` of the source that has cut the blocks."""
-        return {name: getattr(self, name) for name in ("rows", "lines", "skipped", "folded", "bad", "kinds", "odd")}
+        return {name: getattr(self, name) for name in (*_SUMMED, "bad_lines", "error_counts", "odd_cells")}
 
     def add_counts(self, pass_counts: Mapping[str, Any]) -> None:
         """Add the counts and bad lines of another source that has read some of this one's blocks."""
-        for name in ("rows", "lines", "skipped", "folded"):
+        for name in _SUMMED:
             setattr(self, name, getattr(self, name) + pass_counts[name])
-        self.bad = [*self.bad, *pass_counts["bad"]][:MAX_DESCRIBED_LINES]
-        for mine, theirs in ((self.kinds, pass_counts["kinds"]), (self.odd, pass_counts["odd"])):
-            for name, (count, first) in theirs.items():
-                before, known = mine.get(name, (0, first))
-                mine[name] = before + count, known
+        self.bad_lines = [*self.bad_lines, *pass_counts["bad_lines"]][:MAX_DESCRIBED_LINES]
+        for attribute in ("error_counts", "odd_cells"):
+            counts = getattr(self, attribute)
+            for name, (count, first) in pass_counts[attribute].items():
+                previous, examples = counts.get(name, (0, first))
+                counts[name] = previous + count, examples
 
     def peek(self) -> Batch:
         """Return the first rows as a batch, to warm up a learner; the next pass will yield them again."""
@@ -245,13 +247,13 @@ class Source:
         """Raise NothingToLearn if a pass had no examples except those that the learner rejected."""
         if self.rows > n_refused:
             return
-        bad = [*self.bad, *refused]
-        if not bad:
+        bad_lines = [*self.bad_lines, *refused]
+        if not bad_lines:
             raise NothingToLearn(f"{self._reader.what} has no examples to learn from; check that it is the right file.")
         raise NothingToLearn(
-            f"none of the {self.lines:,} lines could be learned from; the first: {bad[0]} They were read as "
+            f"none of the {self.lines:,} lines could be learned from; the first: {bad_lines[0]} They were read as "
             f"{self.recipe.kind} data; if they are not, say so with {option('format')}.",
-            first=bad[0],
+            first=bad_lines[0],
         )
 
     def stop(self) -> None:
@@ -318,31 +320,31 @@ class Source:
     def _note(self, file: str, parsed: ParsedBlock) -> None:
         self.lines += parsed.lines
         self.skipped += parsed.skipped
-        self.folded += parsed.n_wrapped
-        for bad in parsed.bad_lines:
-            said, kind = f"{self._placed(file, bad)}.", kind_of(bad.reason)
+        self.n_wrapped += parsed.n_wrapped
+        for line in parsed.bad_lines:
+            sentence, kind = f"{self._placed(file, line)}.", kind_of(line.reason)
             if not self.skips:
-                raise BadInput(said)
-            if len(self.bad) < MAX_DESCRIBED_LINES:
-                self.bad.append(said)
-            count, first = self.kinds.get(kind, (0, said))
-            self.kinds[kind] = count + parsed.error_counts.pop(kind, 0), first
+                raise BadInput(sentence)
+            if len(self.bad_lines) < MAX_DESCRIBED_LINES:
+                self.bad_lines.append(sentence)
+            count, first = self.error_counts.get(kind, (0, sentence))
+            self.error_counts[kind] = count + parsed.error_counts.pop(kind, 0), first
         for name, (more, cells) in parsed.odd_cells.items():
-            before, places = self.odd.get(name, (0, []))
-            self.odd[name] = (before + more, places or [self._placed(file, cell) for cell in cells])
+            before, places = self.odd_cells.get(name, (0, []))
+            self.odd_cells[name] = (before + more, places or [self._placed(file, cell) for cell in cells])
 
     def _placed(self, file: str, bad: BadLine) -> str:
         place = f"{file}:{self._line + self.lines_before_block + bad.line + 1}"
         return f"{place}:{bad.column}: {bad.reason}" if bad.column else f"{place}: {bad.reason}"
 
     @property
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Warnings about the data, as sentences."""
-        said = [taken_for_one()] if self._both else []
+        sentences = [taken_for_one()] if self._both else []
         dates = {column.name for column in self.recipe.columns or () if column.role == "date"}
-        for name, (count, first) in list(self.odd.items())[:MAX_DESCRIBED_LINES]:
+        for name, (count, first) in list(self.odd_cells.items())[:MAX_DESCRIBED_LINES]:
             what = f"{count:,} cells" if count > 1 else "a cell"
             some = "; ".join(first) + "; ..." * (count > len(first))
             kind = "no date" if name in dates else "no number"
-            said.append(f"{what} in column {name!r} {'are' if count > 1 else 'is'} {kind}, and missing: {some}")
-        return said
+            sentences.append(f"{what} in column {name!r} {'are' if count > 1 else 'is'} {kind}, and missing: {some}")
+        return sentences

@@ -375,7 +375,7 @@ def test_several_files_each_with_its_own_header(tmp_path) -> None:
     assert first.indices.tobytes() == second.indices.tobytes()
     assert first.labels.tolist() == second.labels.tolist()
     assert second.positions.tolist() == [2, 4]
-    assert source.bad == [f"{two}:3:7: expected a label, 1, 0, -1, true or false, in column y, not 'oops'."]
+    assert source.bad_lines == [f"{two}:3:7: expected a label, 1, 0, -1, true or false, in column y, not 'oops'."]
     assert source.bytes_done == source.bytes_total
     # and again
     assert [len(batch) for batch in source] == [2, 2]

@@ -125,7 +125,7 @@ def test_rows_by_rfc_4180(row: bytes, cells: list[bytes]) -> None:
 def test_a_bad_row_costs_one_line(text: bytes, line: int, what: str) -> None:
     rows, found = fast(text, 2)
     assert found.skipped == 1
-    assert found.bad[0, 0] == line
+    assert found.bad_lines[0, 0] == line
     assert len(rows) == text.strip(b"\n").count(b"\n")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import bayou
 from bayou.recipe.recipe import Column, Recipe
-from bayou.runs.look import remarks_on
+from bayou.runs.look import warnings_on
 from tests.sources.tables import parse
 
 N = 6000
@@ -213,7 +213,7 @@ def test_doubts_are_shown_the_most_doubtful_first() -> None:
         "fine": rng.normal(size=N).tolist(),
         "label": label.tolist(),
     }
-    lines = remarks_on(parse(as_csv(values).encode(), Recipe(kind="table", label="label"))[1].columns)
+    lines = warnings_on(parse(as_csv(values).encode(), Recipe(kind="table", label="label"))[1].columns)
     starts = [
         "column 'refunded': it tells the label alone",
         "column 'label': the label comes in runs",

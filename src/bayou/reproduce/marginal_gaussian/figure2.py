@@ -87,7 +87,7 @@ def file_traces(options: ExperimentOptions) -> list[Trace]:
     if not done:
         raise BadInput(f"{', '.join(options.data)}: there is no example in it.")
     if source.skipped:
-        options.say(f"{source.skipped:,} bad lines were skipped; the first: {source.bad[0]}")
+        options.say(f"{source.skipped:,} bad lines were skipped; the first: {source.bad_lines[0]}")
     return traces
 
 

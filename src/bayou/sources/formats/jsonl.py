@@ -99,9 +99,9 @@ class JsonLinesParser:
             lines=lines[:n],
             n_lines=n_lines,
             lists=lists if lists.any() else None,
-            bad=in_short(bad),
+            bad_lines=in_short(bad),
             skipped=len(bad),
-            kinds=Counter(kind_of(line.reason) for line in bad),
+            error_counts=Counter(kind_of(line.reason) for line in bad),
             with_ids=ids > 0,
         )
 

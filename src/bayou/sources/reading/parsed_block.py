@@ -39,12 +39,11 @@ def kind_of(reason: str) -> str:
     return re.split(", (?:not|found) ", reason)[0]
 
 
-def first_of_each(error_counts: np.ndarray) -> np.ndarray:
+def first_of_each(codes: np.ndarray) -> np.ndarray:
     """Return the indices of bad lines to describe, given their kinds: the first few, and the first of each kind."""
-    _, first = np.unique(error_counts, return_index=True)
-    return np.unique(
-        np.concatenate([np.sort(first)[:MAX_DESCRIBED_LINES], np.arange(min(len(error_counts), MAX_DESCRIBED_LINES))])
-    )
+    _, first = np.unique(codes, return_index=True)
+    described = np.sort(first)[:MAX_DESCRIBED_LINES], np.arange(min(len(codes), MAX_DESCRIBED_LINES))
+    return np.unique(np.concatenate(described))
 
 
 def in_short(bad_lines: Iterable[BadLine]) -> list[BadLine]:

@@ -10,6 +10,7 @@ The result is bit for bit that of `RowEncoder`. Plain lines (no escapes, no nest
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from bayou.recipe.labels import is_text, key_of
 from bayou.recipe.numbering import is_new, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import TextBlock
-from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock
+from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock, kind_of
 from bayou.sources.rows.encoder import RowEncoder
 from bayou.sources.rows.hashes import hashes_of
 from bayou.sources.rows.json_objects import ID, read_object
@@ -127,17 +128,15 @@ class JsonRowParser:
         state = np.zeros(5, np.int64)  # offset, line, rows, features, new names
         room.ends[0] = 0
         plain = is_utf8(block)
-        bad: list[BadLine] = []
-        skipped, extra = 0, bytearray()
-        told = plain, self._special, self._named, self._mask, known
+        bad_lines, extra = list[BadLine](), bytearray()
+        config = plain, self._special, self._named, self._mask, known
         ends: np.ndarray | None = None
-        while _read_lines(block.data, block.size, *told, state, room) == _SLOW:
+        while _read_lines(block.data, block.size, *config, state, room) == _SLOW:
             if ends is None:
                 ends = np.flatnonzero(block.data[: block.size] == ord("\n"))
-            found = self._parse_in_python(block, state, room, known, extra, int(ends[np.searchsorted(ends, state[0])]))
-            if found is not None:
-                skipped += 1
-                bad += [found] if len(bad) < MAX_DESCRIBED_LINES else []
+            stop = int(ends[np.searchsorted(ends, state[0])])
+            bad_line = self._parse_in_python(block, state, room, known, extra, stop)
+            bad_lines += [] if bad_line is None else [bad_line]
         lines, rows, features, new = state[1:].tolist()
         data = block.data if not extra else np.concatenate([block.data, np.frombuffer(bytes(extra), np.uint8)])
         parsed = ParsedBlock(
@@ -148,13 +147,13 @@ class JsonRowParser:
             weights=None,
             positions=room.lines[:rows],
             lines=lines,
-            bad_lines=bad,
-            skipped=skipped,
             bounds=CsrStats(int(room.bounds[0]), self._last, float(room.bounds[1]), not room.bounds[2]),
             with_ids=bool(room.bounds[3]),
             new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
             groups=room.groups[:features] if self._groups else None,
         )
+        if bad_lines:
+            parsed.note(bad_lines, Counter(kind_of(line.reason) for line in bad_lines))
         if self._learns:
             self._label(data, room, rows, parsed)
             self._weigh(room, rows, parsed)

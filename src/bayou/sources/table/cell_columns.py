@@ -47,7 +47,8 @@ class CellColumns:
         n_lines: number of lines in the block.
         numbers: values of columns that did not have to be read from text, by their position in the plan.
         lists: nonzero for columns with list cells, whose items are separated by the byte 0xFF.
-        bad, skipped: bad rows that were already left out: some described, and how many in all.
+        bad_lines, skipped: bad rows that were already left out: some described, and how many in all; error_counts: by
+            kind of error.
         with_ids: whether a row has a value under the name reserved for ids; None if not checked.
         place: returns the byte within its line at which a cell starts, from 1; 0 where that has no meaning.
     """
@@ -59,9 +60,9 @@ class CellColumns:
     n_lines: int
     numbers: dict[int, np.ndarray] = field(default_factory=dict)
     lists: np.ndarray | None = None
-    bad: list[BadLine] = field(default_factory=list)
+    bad_lines: list[BadLine] = field(default_factory=list)
     skipped: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
+    error_counts: Counter[str] = field(default_factory=Counter)
     with_ids: bool | None = None
     place: Callable[[int, int], int] = lambda row, column: 0
 

@@ -78,12 +78,14 @@ class DelimitedParser:
             alive=[data, found],
             lines=found.lines,
             n_lines=found.n_lines,
-            bad=[
+            bad_lines=[
                 BadLine(int(line), int(byte), _WHAT[what].format(width=found.width, found=count))
-                for line, byte, what, count in found.bad[first_of_each(found.bad[:, 2])]
+                for line, byte, what, count in found.bad_lines[first_of_each(found.bad_lines[:, 2])]
             ],
             skipped=found.skipped,
-            kinds=Counter(kind_of(_WHAT[what]).format(width=found.width) for what in found.bad[:, 2].tolist()),
+            error_counts=Counter(
+                kind_of(_WHAT[code]).format(width=found.width) for code in found.bad_lines[:, 2].tolist()
+            ),
             place=lambda row, c: int(found.starts[row * found.width + self._where[c]]) - int(found.begins[row]) + 1,
         )
 
@@ -180,8 +182,8 @@ class DelimitedReader(FittingReader):
 
     def _sample(self, block: TextBlock) -> tuple[tuple[SplitCells, DelimitedLayout], int]:
         found = split_block(block, block.layout)
-        if len(found.bad) and not found.rows:
-            line, byte, what, count = found.bad[0]
+        if len(found.bad_lines) and not found.rows:
+            line, byte, what, count = found.bad_lines[0]
             expected = _WHAT[what].format(width=found.width, found=count)
             self._why_empty = (
                 f"{block.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check {option('format')}."

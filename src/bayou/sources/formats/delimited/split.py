@@ -59,7 +59,7 @@ class SplitCells:
     begins: np.ndarray  # int64, where each row begins
     lines: np.ndarray  # int64, the line it begins in
     n_lines: int
-    bad: np.ndarray  # int64, for each bad row: line, byte within it (from 1), reason, number of cells
+    bad_lines: np.ndarray  # int64, for each bad row: line, byte within it (from 1), reason, number of cells
     skipped: int  # number of bad rows
 
     @property
@@ -160,15 +160,15 @@ def split(
     starts, stops = (scratch.take(name, room, np.uint32) for name in ("starts", "stops"))
     rows = (size - start) // max(width, 2) + 1
     begins, lines = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    bad = np.empty(((size - start) // 2 + 2, 4), np.int64)  # pages are allocated only as bad rows are written
+    bad_lines = np.empty(((size - start) // 2 + 2, 4), np.int64)  # pages are allocated only as bad rows are written
     quoted = _any_quote(data, start, size)
     if quoted:
         data = data.copy()
     kernel = _split_quoted if quoted else _split_plain
-    n, n_lines, skipped = kernel(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad)
+    n, n_lines, skipped = kernel(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad_lines)
     n_cells = n * width
     return SplitCells(
-        data, starts[:n_cells], stops[:n_cells], width, begins[:n], lines[:n], n_lines, bad[:skipped], skipped
+        data, starts[:n_cells], stops[:n_cells], width, begins[:n], lines[:n], n_lines, bad_lines[:skipped], skipped
     )
 
 
@@ -188,7 +188,7 @@ def _any_quote(data, start, size):
 
 
 @kernel
-def _split_plain(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad):
+def _split_plain(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad_lines):
     """Split text without quotes, and return (rows, lines, bad rows)."""
     base = address_of(data)
     row = skipped = 0
@@ -220,7 +220,8 @@ def _split_plain(data, start, size, line, delimiter, width, starts, stops, begin
             else:
                 if stop > begin:  # not an empty line
                     wrong = FEW if k - first < width else MANY
-                    bad[skipped, 0], bad[skipped, 1], bad[skipped, 2], bad[skipped, 3] = line, 1, wrong, k - first
+                    bad_lines[skipped, 0], bad_lines[skipped, 1] = line, 1
+                    bad_lines[skipped, 2], bad_lines[skipped, 3] = wrong, k - first
                     skipped += 1
                 k = first
                 starts[k] = at + 1
@@ -230,7 +231,7 @@ def _split_plain(data, start, size, line, delimiter, width, starts, stops, begin
 
 
 @kernel
-def _split_quoted(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad):
+def _split_quoted(data, start, size, line, delimiter, width, starts, stops, begins, lines, bad_lines):
     """Split text with quotes, and return (rows, lines, bad rows). In good rows doubled quotes become one, in place."""
     base = address_of(data)
     row = skipped = k = 0
@@ -243,9 +244,9 @@ def _split_quoted(data, start, size, line, delimiter, width, starts, stops, begi
         found, behind, wrong = _row(data, at, size, delimiter, width, starts, stops, k)
         if wrong:
             behind_line = _next_line(base, at)
-            bad[skipped, 0], bad[skipped, 3] = line, found
-            bad[skipped, 1] = min(behind, behind_line - 1) - at + 1 if wrong >= AFTER_QUOTE else 1
-            bad[skipped, 2] = NO_QUOTE if wrong == _OPEN else wrong
+            bad_lines[skipped, 0], bad_lines[skipped, 3] = line, found
+            bad_lines[skipped, 1] = min(behind, behind_line - 1) - at + 1 if wrong >= AFTER_QUOTE else 1
+            bad_lines[skipped, 2] = NO_QUOTE if wrong == _OPEN else wrong
             skipped += 1
             at = behind_line
             line += 1
