@@ -29,17 +29,20 @@ LAYERS = [
     (["kernels"], "compiling, caching, vectors, text", "kernel"),
 ]
 
-# The life of a row in `bayou train clicks.csv`: where, what happens, and the color of the layer that does it.
+# The life of a row in `bayou train clicks.csv`: where, what happens, and the color of the layer that does it. The list
+# in architecture.md has the same steps.
 STEPS = [
-    ("cli/train.py", "options become arguments", "face"),
-    ("runs/train.py", "opens the source, makes the learner", "run"),
-    ("sources/reading", "bytes become blocks of whole lines", "data"),
+    ("cli/train.py", "options become a source and a learner", "face"),
+    ("sources/reading/blocks.py", "bytes become blocks of whole rows", "data"),
+    ("sources/reading/parallel_map.py", "other threads parse blocks", "data"),
     ("sources/formats", "a block becomes cells; bad lines are counted", "data"),
     ("sources/table", "the recipe turns cells into features", "data"),
-    ("core/batch.py", "a checked batch of sparse rows", "core"),
+    ("sources/source.py", "names, labels and a batch, in order", "data"),
+    ("runs/batching.py", "batches end where the rows alone decide", "run"),
     ("evaluate/progressive.py", "predict, then learn", "result"),
     ("learners/bank", "lanes update their weights in kernels", "learner"),
     ("evaluate", "predictions are scored, features counted", "result"),
+    ("runs/train.py", "recipe, names and counters join the model", "run"),
     ("core/model_file.py", "weights and recipe become one file", "core"),
 ]
 
@@ -55,7 +58,7 @@ COLORS = {
 }
 
 WIDTH, MARGIN, TOP = 900, 20, 84
-BAND, GAP = 40, 8
+BAND, GAP = 50, 8
 LEFT, RIGHT = 440, 380  # widths of the two columns
 HEIGHT = TOP + len(LAYERS) * (BAND + GAP) + 12
 
@@ -113,7 +116,7 @@ def life() -> list[str]:
 
 def picture() -> str:
     page = f'<rect x="1" y="1" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="10" class="page"/>'
-    label = "Left: the layers of the code from top to bottom. Right: the ten steps of a row from file to model."
+    label = "Left: the layers of the code from top to bottom. Right: the twelve steps of a row from file to model."
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">',

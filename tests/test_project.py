@@ -144,6 +144,14 @@ def test_the_picture_names_code_that_is_there():
         assert (ROOT / "src" / "bayou" / where).exists(), where
 
 
+def test_the_picture_has_the_steps_of_the_list():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    steps = re.split(r"^\d+\. ", text.partition("## Life of a row")[2].partition("\n## ")[0], flags=re.MULTILINE)[1:]
+    drawn = [where for where, _, _ in picture_module().STEPS]
+    assert len(drawn) == len(steps)
+    assert [where for where, step in zip(drawn, steps, strict=True) if where not in step] == []
+
+
 def test_paths_that_the_architecture_names_exist():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     paths = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)(?:: [\w.]+)?`", text))

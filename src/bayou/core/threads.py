@@ -1,4 +1,34 @@
-"""Threads that learners use besides the caller's. A forked process starts its own."""
+"""Tools for threads, and the map of all threads. A forked process starts its own.
+
+Training (`runs/train.py`):
+
+    the caller          hands out blocks, settles names and labels in the order of the stream, predicts and learns: the
+                        lanes, every table of weights; parses a block itself where it would wait
+    bayou-ahead         parses the next blocks (`sources/reading/parallel_map.py: ParallelMap`); one or several
+    bayou-scoring       scores predictions, counts features, and runs the bank's combination, all behind the caller
+                        (`runs/train.py`: a `SerialExecutor` that `Learner.observe` gets)
+    bayou-following     the same for a batch that `Learner.learn` cuts into chunks (`core/learner.py`)
+    bayou-combination   the same for a bank that was given neither: `pipeline_executor`, one for each calling thread
+    bayou-worker        classes of a multiclass learner, lanes of pairs, prior groups, side by side: `run_all`
+    bayou-writer        writes predictions (`outputs/prediction_files.py`)
+
+`runs/compare.py` learns each entrant in a thread of a pool; each worker process of `rounds/processes.py` has a thread
+that sends it blocks; `kernels/huge_pages.py` fills the huge pages of a table in one that ends by itself.
+
+The server (`serve/`); the last seven exist once for each model:
+
+    the main thread     network: connections, requests, responses (`server.py`, `app.py`)
+    bayou-messages      writes messages to operators (`messages.py`)
+    bayou-start         opens the state folder, replays the log and warms up (`service.py`); ends then
+    bayou-check         compares the older entries of the log with their checksums (`service.py`); ends then
+    bayou-read-NAME     parses rows of large requests (`service.py`: `pool`)
+    bayou-model         owns the model: checks rows, learns, predicts (`owner.py: Owner`); no other thread touches it
+    bayou-log           writes the log, one transaction for all that is queued (`log_writer.py: LogWriter`)
+    bayou-write-NAME    saves snapshots that the owner has made (`service.py`)
+    bayou-follow        on a replica: looks for new snapshots of the primary (`service.py`)
+
+A run's result depends on none of this: each thread gets its work in the order of the stream, or its work has no order.
+"""
 
 from __future__ import annotations
 
