@@ -231,7 +231,7 @@ def picture(path: Path, rounds: int, found: dict[str, np.ndarray], by_chance: fl
     axes.set_xlabel("visitors")
     axes.set_ylabel("clicks lost so far")
     seeds = len(found["Thompson"])
-    axes.set_title(f"Mean of {seeds} runs, and where 80 % of them lie", loc="left", weight="bold")
+    axes.set_title(f"Mean of {seeds} runs, and where 80% of them lie", loc="left", weight="bold")
     figure.savefig(path)
 
 
@@ -254,7 +254,7 @@ def main() -> None:
         f"each visitor's best {1000 * each[0]:.1f}.",
         f"The model on the log, by cross-validation: log loss {men.fit[0]:.4f}; one rate for all: {men.fit[1]:.4f}.",
         "",
-        f"| policy | regret after {args.rounds // 10:,} | after {args.rounds:,} | 80 % of runs | worse than Thompson |",
+        f"| policy | regret after {args.rounds // 10:,} | after {args.rounds:,} | 80% of runs | worse than Thompson |",
         "|---|---|---|---|---|",
     ]
     print("\n".join(lines), flush=True)

@@ -121,14 +121,14 @@ def table(results: dict, kind: str) -> list[list[str]]:
         peers = best_of_each(here["peers"])
         key = min(peers, key=peers.get) if peers else ""
         ours = here["classes"]["log_loss"]
-        percent = f"{100 * math.log(ours / peers[key]):+.1f} %" if key else ""
+        percent = f"{100 * math.log(ours / peers[key]):+.1f}%" if key else ""
         lines.append(
             [
                 *(name, f"{found['rows']:,}", str(found["classes"])),
                 f"{peers[key]:.4f} ({key})" if key else "",
                 *(f"{here[which]['log_loss']:.4f}" for which in OURS),
                 percent,
-                f"{100 * math.log(ours / here['divided']['log_loss']):+.1f} %",
+                f"{100 * math.log(ours / here['divided']['log_loss']):+.1f}%",
                 f"{here['classes']['accuracy']:.3f}",
                 f"{here['divided']['ece']:.3f} {here['classes']['ece']:.3f}",
             ]

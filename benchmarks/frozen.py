@@ -3,14 +3,14 @@
     python benchmarks/frozen.py [--sets flights1,adult] [--no-peers] [--peers-of results.json] [--json out.json]
                                 [--markdown out.md] [--data DIR] [--cache DIR]
 
-**Origins.** The bank learns the first 40, 50, ... 90 % of a stream; each time it predicts the next fifth of the rows,
+**Origins.** The bank learns the first 40, 50, ... 90% of a stream; each time it predicts the next fifth of the rows,
 frozen: by its live combination (`horizon="next"`) and by the one for later rows (`horizon="later"`). Shown is
 100 ln(later / live) of the log losses, the mean of six origins, for rows in the order of the file and shuffled. Each
 time it also says what it expects later rows to cost (`later_loss`), and whether that differs from what it prints. The
 lanes that were the default before learned priors and fading (`presets.EARLIER`) learn the same rows, and 100 ln(now /
 then) of both losses is shown, too: live as it learned, and for later rows.
 
-**At 70 %.** All later rows, predicted frozen, against: the share of positives so far; Marginal; AdaGrad; Vowpal Wabbit
+**At 70%.** All later rows, predicted frozen, against: the share of positives so far; Marginal; AdaGrad; Vowpal Wabbit
 at its defaults, and the best of 15 settings *by these very rows*; scikit-learn's LogisticRegression, C chosen on a
 random third of the training rows.
 
@@ -247,7 +247,7 @@ def load(name: str, data: Path, cache: Path) -> Stream:
 def run(name: str, data: Path, cache: Path, known: dict, peers: bool) -> dict:
     found: dict = {}
     stream = load(name, data, cache)
-    for words, there, rows in ("ordered", "at 70 %", stream), ("shuffled", "shuffled at 70 %", shuffled(stream)):
+    for words, there, rows in ("ordered", "at 70%", stream), ("shuffled", "shuffled at 70%", shuffled(stream)):
         found |= {words: origins(rows), there: at_70(rows, known.get(there), peers)}
     return {"rows": len(stream.y), **found}
 
@@ -264,9 +264,9 @@ def origins_table(found: dict) -> list[list[str]]:
     lines = [["set", "rows", "in order", "shuffled", "expects more, of 6", "shuffled, of 6"]]
     for name, about in found.items():
         fires = [str(sum(r["differs"] for r in about[how])) for how in ORDERS]
-        lines.append([name, f"{about['rows']:,}", *(f"{gain(about[how]):+.1f} %" for how in ORDERS), *fires])
+        lines.append([name, f"{about['rows']:,}", *(f"{gain(about[how]):+.1f}%" for how in ORDERS), *fires])
     for words, there in kinds(found):
-        means = [f"{np.mean([gain(about[how]) for about in there]):+.1f} %" for how in ORDERS]
+        means = [f"{np.mean([gain(about[how]) for about in there]):+.1f}%" for how in ORDERS]
         fires = [str(sum(r["differs"] for a in there for r in a[how])) for how in ORDERS]
         lines.append([f"{words}, mean", "", *means, *fires])
     return lines
@@ -277,10 +277,10 @@ def earlier_table(found: dict) -> list[list[str]]:
         return [gain(about[how], each, f"earlier {each}") for how in ORDERS for each in ("progressive", "later")]
 
     lines = [["set", "live, in order", "later, in order", "live, shuffled", "later, shuffled"]]
-    lines += [[name, *(f"{each:+.2f} %" for each in gains(about))] for name, about in found.items()]
+    lines += [[name, *(f"{each:+.2f}%" for each in gains(about))] for name, about in found.items()]
     for words, there in [*kinds(found), ("all", list(found.values()))]:
         means = np.mean([gains(about) for about in there], axis=0)
-        lines.append([f"{words}, mean", *(f"{mean:+.2f} %" for mean in means)])
+        lines.append([f"{words}, mean", *(f"{mean:+.2f}%" for mean in means)])
     return lines
 
 
@@ -303,7 +303,7 @@ def peers_table(found: dict, which: str) -> list[list[str]]:
             both = [(each["later"], each[peer]) for each in there if peer in each]
             if both:
                 mean = 100.0 * float(np.mean([math.log(a / b) for a, b in both]))
-                against[peer] = f"{mean:+.1f} % ({sum(a < b for a, b in both)}/{len(both)})"
+                against[peer] = f"{mean:+.1f}% ({sum(a < b for a, b in both)}/{len(both)})"
         lines.append([f"later against, {words}", *(against.get(column, "") for column in columns)])
     return lines
 
@@ -312,7 +312,7 @@ def alternating_line(data: Path, cache: Path) -> str:
     stream = alternating(load("higgs", data, cache))
     about = at_70(stream, None, peers=False)
     said = ", ".join(f"{name} {about[name]:.3f}" for name in ("progressive", *HORIZONS))
-    return f"alternating labels (higgs, {len(stream.y):,} rows, frozen at 70 %): {said}; a coin costs {math.log(2):.3f}"
+    return f"alternating labels (higgs, {len(stream.y):,} rows, frozen at 70%): {said}; a coin costs {math.log(2):.3f}"
 
 
 def main() -> None:
@@ -332,13 +332,13 @@ def main() -> None:
         found[name] = about = run(name, options.data, options.cache, known.get(name, {}), not options.no_peers)
         if options.json:
             options.json.write_text(json.dumps(found, indent=1))
-        gains = ", ".join(f"{how} {gain(about[how]):+.1f} %" for how in ORDERS)
+        gains = ", ".join(f"{how} {gain(about[how]):+.1f}%" for how in ORDERS)
         print(f"{name}: {gains} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
     tables = {
         "The next fifth, six origins: log loss for later rows against the live combination": origins_table(found),
         "The same, against the default of before": earlier_table(found),
-        "All rows after 70 %, in order": peers_table(found, "at 70 %"),
-        "All rows after 70 %, shuffled": peers_table(found, "shuffled at 70 %"),
+        "All rows after 70%, in order": peers_table(found, "at 70%"),
+        "All rows after 70%, shuffled": peers_table(found, "shuffled at 70%"),
     }
     for title, lines in tables.items():
         print(f"\n{title}\n\n{plain(lines)}")

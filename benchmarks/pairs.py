@@ -153,7 +153,7 @@ def markdown(found: dict) -> str:
     behind = behind_of(found)
     if behind:
         lines.append("")
-        worst = ", ".join(f"{name} {by:+.2f} %" for name, by in behind)
+        worst = ", ".join(f"{name} {by:+.2f}%" for name, by in behind)
         lines.append(f"Behind the best of VW's settings: {worst}.")
     return "\n".join(lines) + "\n"
 

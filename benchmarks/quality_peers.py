@@ -7,7 +7,7 @@
     VW --coin, river's LogisticRegression and AdPredictor: at their defaults, not tuned
 
 The grids reach beyond the best settings on most sets: a coarser one, with rates up to 8, beta from .01 and l1
-up to .3, would have flattered the bank by 3 % on two sets. FTRL's l2 is left out: on thirteen sets it gained nothing
+up to .3, would have flattered the bank by 3% on two sets. FTRL's l2 is left out: on thirteen sets it gained nothing
 over l1 and beta.
 
 SGDClassifier cannot predict between the rows of one call, and a call per row costs a hundred times the row itself. So

@@ -6,10 +6,10 @@
 
 **In order, shuffled.** Every row is predicted before it is learned from. Squared loss over the variance of all labels
 (1 - R2), from the second row on; of ours also the mean log density of standardised labels, the share of labels in
-intervals of 90 %, and pinball losses of the .1 and .9 quantiles (in deviations of the labels) against the best of five
+intervals of 90%, and pinball losses of the .1 and .9 quantiles (in deviations of the labels) against the best of five
 settings of VW's quantile loss, from the eleventh row on. `Gaussian` and `Shrinkage` are at their defaults.
 
-**Frozen.** The first 70 % are learned, the rest is predicted by the model as it is then: the bank for later rows and
+**Frozen.** The first 70% are learned, the rest is predicted by the model as it is then: the bank for later rows and
 for the next one, the mean label so far, ridge regression (its penalty by cross-validation on the training rows), the
 tuned peer (of all peers and settings the one with the least loss as it learned the training rows), and the setting of
 each peer that is best *on these very rows*, which nobody could know. --frozen: this alone.
@@ -170,7 +170,7 @@ def _digits(value: float | None) -> str:
 
 
 def main_table(found: dict, order: str) -> list[list[str]]:
-    head = ["set", "rows", "columns", "best peer", "", "VW", "bank", "to peer", "log density", "90 % cover"]
+    head = ["set", "rows", "columns", "best peer", "", "VW", "bank", "to peer", "log density", "90% cover"]
     lines = [[*head, "Gaussian", "Shrinkage"]]
     for name, about in found.items():
         if order not in about:
@@ -178,7 +178,7 @@ def main_table(found: dict, order: str) -> list[list[str]]:
         here = about[order]
         best, setting = best_peer(here)
         bank = here["ours"]["bank"]
-        to_peer = "" if math.isnan(best) else f"{100 * math.log(bank / best):+.1f} %"
+        to_peer = "" if math.isnan(best) else f"{100 * math.log(bank / best):+.1f}%"
         vw = here.get("peers", {}).get("VW", [None])[0]
         cells = [name, f"{about['rows']:,}", f"{about['columns']:,}", _digits(best), setting, _digits(vw)]
         cells += [_digits(bank), to_peer, f"{here['ours']['log_density']:.3f}", f"{here['ours']['coverage']:.3f}"]
@@ -284,7 +284,7 @@ def main() -> None:
             best, setting = best_peer(found[name][which])
             mine, frozen_too = found[name][which]["ours"], found[name][which]["frozen"]
             print(
-                f"{name:13} {which:9} bank {mine['bank']:.4f} (90 %: {mine['coverage']:.3f}) best peer {_digits(best)} "
+                f"{name:13} {which:9} bank {mine['bank']:.4f} (90%: {mine['coverage']:.3f}) best peer {_digits(best)} "
                 f"{setting}  gaussian {_digits(mine['gaussian'])} frozen: later {frozen_too['bank later']:.4f}, "
                 f"next {frozen_too['bank next']:.4f}  {found[name][which]['seconds']:.0f} s",
                 flush=True,

@@ -2,7 +2,7 @@
 
     python benchmarks/weights.py [--sets adult bank_marketing flights sms housing newsgroups]
 
-Each set as the command reads it, in the order of the file (flights in order of time): the bank learns 70 % of the rows.
+Each set as the command reads it, in the order of the file (flights in order of time): the bank learns 70% of the rows.
 Shown weights (`bayou features`: centred by column, the intercept the score of the mean row) are held
 
     score       against the log-odds that the model predicts: correlation with the sum of weights, of the rows that were

@@ -1,4 +1,4 @@
-"""An interval holds 95 % unless its reader asks for another, whichever face gives it."""
+"""An interval holds 95% unless its reader asks for another, whichever face gives it."""
 
 import importlib
 import inspect

@@ -57,7 +57,7 @@ def test_a_pattern_of_labels_is_said(labels, said):
 
 
 def test_a_slight_pattern_is_not_worth_a_word():
-    """Sure of, by many rows, but of 5 %."""
+    """Sure of, by many rows, but of 5%."""
     rng = np.random.default_rng(0)
     labels = np.cumsum(rng.random(200_000) < 0.525) % 2
     order = order_of(labels)

@@ -10,7 +10,7 @@ def test_whatever_the_command_line_it_ends_with_a_result_or_a_sentence():
     found = try_lines(seed=0, lines=400)
     assert found["findings"] == {}
     assert found["lines"] == 400
-    # Lines of all kinds: done, wrong usage, bad data (5 to 9 % of them); and every command does its work at least once.
+    # Lines of all kinds: done, wrong usage, bad data (5 to 9% of them); and every command does its work at least once.
     assert min(found["exit 0"], found["exit 2"]) > 100
     assert found["exit 1"] > 10
     done = {name.partition(":")[0] for name in found if name.endswith(": exit 0")}

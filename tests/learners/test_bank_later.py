@@ -100,7 +100,7 @@ def test_rows_one_by_one_tell_nothing_of_later_ones():
 
 def test_a_difference_counts_when_it_is_large_and_sure():
     assert LaterLoss(0.4, 0.42, 0.001, 1000).differs
-    assert not LaterLoss(0.4, 0.405, 0.001, 1000).differs  # 1.25 %
+    assert not LaterLoss(0.4, 0.405, 0.001, 1000).differs  # 1.25%
     assert not LaterLoss(0.4, 0.42, 0.01, 1000).differs  # two standard errors
 
 

@@ -305,7 +305,7 @@ class Stacker:
 
 
 class Shapes:
-    """Student-t's for e / sqrt(1 + q), and a factor that is steered to the coverage of 90 % intervals."""
+    """Student-t's for e / sqrt(1 + q), and a factor that is steered to the coverage of 90% intervals."""
 
     def __init__(self, later=False):
         self.later, self.share = later, Share(np.ones(9), *([1e-300, 0.0] if later else [1e-3]))

@@ -231,7 +231,7 @@ class Prediction:
     def central_probability(self, labels: Any) -> np.ndarray | None:
         """Return a regressor's probability that each label is nearer to `expected` than it is; None if not available.
 
-        The values are uniform in [0, 1] if predictions are calibrated: 90 % of the labels have at most 0.9.
+        The values are uniform in [0, 1] if predictions are calibrated: 90% of the labels have at most 0.9.
         """
         if self._scores.noise is None or self._scores.variance is None:
             return None

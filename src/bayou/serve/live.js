@@ -167,7 +167,7 @@ function compared(told) {
   if (!base) return "no labels in the last hour";
   if (base.better === null) return "all labels were the same";
   const percent = Math.abs(100 * base.better);
-  const much = percent < 0.5 ? "as good as" : `${percent < 10 ? Number(percent.toPrecision(1)) : whole(percent)} % ${base.better < 0 ? "worse" : "better"} than`;
+  const much = percent < 0.5 ? "as good as" : `${percent < 10 ? Number(percent.toPrecision(1)) : whole(percent)}% ${base.better < 0 ? "worse" : "better"} than`;
   return `${much} ${constant} (${short(base.loss)})`;
 }
 

@@ -53,7 +53,7 @@ class LaterLoss(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """True if the loss on later rows is clearly higher: by more than 2 % and three standard errors."""
+        """True if the loss on later rows is clearly higher: by more than 2% and three standard errors."""
         gap = self.expected - self.learned
         return gap > 0.02 * self.learned and gap > 3.0 * self.error
 

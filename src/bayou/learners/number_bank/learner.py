@@ -43,7 +43,7 @@ another error than its own, V would shrink around a mean that the rows do not su
 
 **Around the mean** a label has the density of nine Student-t's (3, 6 and 30 degrees of freedom, each with scales that
 remember all errors, the last hundred, the last twenty), the scales learned by on-line EM on e/sqrt(1 + q), their shares
-by fixed share. All scales are times one factor f, steered so that intervals of 90 % hold 90 %:
+by fixed share. All scales are times one factor f, steered so that intervals of 90% hold 90%:
 ln f += max(.02, min(.1, .5/sqrt(t+1))) (missed - .1). The noise is the variance of that mixture, and q times it that of
 the mean.
 
