@@ -70,7 +70,7 @@ ERRORS = [
     ("train", {"processes": 2, "holdout": "0.1"}, "{holdout} follows rows one after another; {processes} does not"),
     ("train", {"report": "r.txt"}, "{report} is r.txt; its name must end in .html"),
     ("train", {"model": "x.csv"}, "{model} is x.csv, which is to be read"),
-    ("train", {"label": "kind", "positive": "a", "task": "regression"}, "the task is regression"),
+    ("train", {"label": "kind", "positive": "a", "task": "regression"}, "need the task binary, but it is regression"),
     ("train", {"label": "kind", "learner": "gaussian"}, "what is to be predicted are numbers"),
     ("train", {"label": "size", "learner": "marginal"}, "use {learner:bank} or one of"),
     ("train", {"label": "kind", "task": "binary"}, "say with {positive} or {label_above} what is positive"),

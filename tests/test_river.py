@@ -248,7 +248,7 @@ def test_wrong_parameters_get_a_sentence(monkeypatch):
         ({"learner": "margnal"}, "no learner called 'margnal'"),
         ({"learner": "marginal", "prior": 1.0}, "unexpected keyword argument 'prior'"),
         ({"learner": "marginal", "prior_variance": -1.0}, "prior_variance is -1"),
-        ({"n_features": 5}, "bits says how many"),
+        ({"n_features": 5}, "set the number of weights by bits"),
         ({"bits": 99}, "bits is 99"),
         ({"hashing": "no"}, "hashing is 'no'"),
     ):

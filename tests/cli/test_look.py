@@ -44,6 +44,15 @@ DECIDED = {
 }
 
 
+def test_train_warns_of_labels_in_runs_once(tmp_path):
+    path = tmp_path / "sorted.csv"
+    pd.DataFrame({"x": range(400), "y": [k // 40 % 2 for k in range(400)]}).to_csv(path, index=False)
+    assert "the label comes in runs (10 runs of equal labels" in said("look", str(path), "--label", "y").stdout
+    done = said("train", str(path), "--label", "y", "--learner", "marginal", "--bits", "10")
+    assert done.stderr.count("runs of equal labels") == 1
+    assert "labels come in longer runs than by chance (10 runs" in done.stderr
+
+
 def test_look_decides_and_learns_nothing(flights):
     done = said("look", flights, "--label", "late", "--json")
     found = json.loads(done.stdout)

@@ -93,7 +93,7 @@ def test_too_few_examples_are_said(run, tmp_path):
     (tmp_path / "few.svm").write_text("1 1:1\n0 2:1\n")
     done = run("select", tmp_path / "few.svm", "--bits", 4)
     assert done.exit_code == 1
-    assert "too few to hold some out" in done.stderr
+    assert "too few for a holdout" in done.stderr
 
 
 @pytest.mark.filterwarnings("error")

@@ -440,11 +440,11 @@ ONE = ([0, 1], [3], [1.0])
         (lambda: Batch.from_rows([{-2: 1.0}]), "feature -2 is negative"),
         (lambda: Batch.from_rows([{1: "much"}]), "numbers"),
         (lambda: Batch.from_rows([{1: 1.0}, {2: math.nan}]), "row 1, feature 2"),
-        (lambda: Batch.from_arrays(*ONE).take([0, 1]), "there is no row 1; the batch has 1 rows"),
-        (lambda: Batch.from_arrays(*ONE).take([-2]), "there is no row -2"),
-        (lambda: Batch.from_arrays(*ONE).take([0.0]), "by their numbers"),
-        (lambda: Batch.from_arrays(*ONE).take([True, False]), "1 truth values"),
-        (lambda: Batch.from_arrays(*ONE).take(0), "by their numbers"),
+        (lambda: Batch.from_arrays(*ONE).take([0, 1]), "row 1 is out of range; the batch has 1 rows"),
+        (lambda: Batch.from_arrays(*ONE).take([-2]), "row -2 is out of range"),
+        (lambda: Batch.from_arrays(*ONE).take([0.0]), "integer indices"),
+        (lambda: Batch.from_arrays(*ONE).take([True, False]), "mask of 1 values"),
+        (lambda: Batch.from_arrays(*ONE).take(0), "integer indices"),
         (lambda: Batch.concatenate([]), "no batches to concatenate"),
         (lambda: Batch.concatenate([Batch.from_arrays(*ONE), Batch.from_arrays(*ONE, [1])]), "others have none"),
     ],
@@ -539,5 +539,5 @@ def test_groups_stay_with_their_non_zeros():
     assert not batch.groups.flags.writeable
     assert Batch.concatenate([batch, batch.with_groups(None)]).groups is None
     for bad in ([1, 2], [0, 1, 2, 256], [0, 1, 2, -1], [0.5, 1, 2, 3], "abcd"):
-        with pytest.raises(BadInput, match="whole numbers from 0 to 255, one for each non-zero"):
+        with pytest.raises(BadInput, match="integers from 0 to 255, one per nonzero value"):
             batch.with_groups(bad)

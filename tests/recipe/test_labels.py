@@ -65,7 +65,7 @@ def test_what_cannot_be_classes_is_refused():
     assert Column("a", "bins", edges=np.array([1.0, 2.0])).edges == (1.0, 2.0)
     with pytest.raises(BadInput, match="task is 'clusters'"):
         Recipe(task="clusters")
-    with pytest.raises(BadInput, match=r"the task is regression; positive, .* are about two classes"):
+    with pytest.raises(BadInput, match=r"positive, .* need the task binary, but it is regression"):
         Recipe(task="regression", positive="1")
 
 

@@ -76,7 +76,7 @@ def train(
             **reading,
         )
     if training.fitted is not None and not quiet:
-        progress_table.show_columns(training.fitted)
+        progress_table.show_columns(training.fitted, training.source.recipe.task)
     with progress_table.ProgressTable(training.source, quiet=quiet) as display:
         training.on_note = display.say
         run = training.run(display.update)

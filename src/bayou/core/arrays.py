@@ -96,7 +96,7 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
     groups = as_array(groups, "groups")
     fits = groups.shape == (n,) and (not n or (groups.dtype.kind in "iu" and 0 <= groups.min() <= groups.max() < 256))
     if not fits:
-        raise BadInput(f"groups must be {n} whole numbers from 0 to 255, one for each non-zero.")
+        raise BadInput(f"groups must be {n} integers from 0 to 255, one per nonzero value.")
     return np.ascontiguousarray(groups.astype(np.uint8, copy=False))
 
 
@@ -106,11 +106,11 @@ def as_row_indices(rows: Any, n: int) -> np.ndarray:
     if rows.dtype == np.bool_ and rows.shape == (n,):
         return np.flatnonzero(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise BadInput(f"rows are taken by their numbers, or by {n} truth values, one per row.")
+        raise BadInput(f"rows must be integer indices, or a boolean mask of {n} values, one per row.")
     numbers = rows.astype(np.int64)
     if numbers.size and (numbers.min() < -n or numbers.max() >= n):
         wrong = numbers[(numbers < -n) | (numbers >= n)][0]
-        raise BadInput(f"there is no row {wrong}; the batch has {n} rows, numbered from 0.")
+        raise BadInput(f"row {wrong} is out of range; the batch has {n} rows, numbered from 0.")
     return np.where(numbers < 0, numbers + n, numbers)
 
 

@@ -207,7 +207,7 @@ class Recipe:
         ignore, numeric, category, text, date: columns with these roles, whatever they contain. For VW text, ignore
             lists first letters of namespaces to leave out.
         missing: additional marks of missing values, in any case; "" disables the usual ones.
-        decimal: "point" accepts 1,400.5, $12 and 7 % as numbers, "comma" 1.400,5 and 12 €; None only plain numbers.
+        decimal: "point" accepts 1,400.5, $12 and 7% as numbers, "comma" 1.400,5 and 12 €; None only plain numbers.
         ngrams: texts also give sequences of up to this many words; char_ngrams: and of this many characters of a word.
         bins: number of quantile bins of a column of numbers; 0 makes "numeric" the default for numbers.
         negative_rate: the fraction of negatives that were kept when the data were made.
@@ -292,24 +292,22 @@ class Recipe:
             if self.kind != "table" and math.isnan(number_from_text(str(value))):
                 raise BadInput(f"{name} is {value!r}, but labels in {self.kind} data are numbers.")
         if self.negative is not None and (self.positive is None or self.positive == self.negative):
-            raise BadInput("negative goes with a positive, which must be another label.")
+            raise BadInput("negative needs positive, and the two must be different labels.")
         if self.label_above is not None:
             put("label_above", check_finite("label_above", self.label_above))
             if self.positive is not None:
-                raise BadInput("positive and label_above are both given; a label is judged by one of them.")
+                raise BadInput("positive and label_above cannot be combined; give one of them.")
         if (self.positive, self.label_above, self.negative_rate) == (None, None, 1.0):
             return
         if self.task not in ("auto", "binary"):
-            raise BadInput(
-                f"the task is {self.task}; positive, label_above and negative_rate are about two classes, binary."
-            )
+            raise BadInput(f"positive, label_above and negative_rate need the task binary, but it is {self.task}.")
         put("task", "binary")
 
     def _check_cells(self) -> None:
         if self.decimal is not None:
             check_choice("decimal", self.decimal, dict.fromkeys(DECIMALS))
         if self.kind != "table" and (self.decimal is not None or self.missing):
-            raise BadInput(f"missing and decimal are about a table's cells, and {self.kind} data have none.")
+            raise BadInput(f"missing and decimal apply to the cells of a table; {self.kind} data have none.")
         for mark in self.missing:
             if len(mark.encode()) > MARK_BYTES:
                 raise BadInput(

@@ -13,10 +13,11 @@ from bayou.core.printable import printable
 from bayou.evaluate.base_meter import BaseMeter
 from bayou.evaluate.later import describe
 from bayou.recipe.recipe import Column
-from bayou.runs.look import remarks_on
+from bayou.runs.look import warnings_on
 from bayou.runs.options import Note
 from bayou.runs.training_run import Progress, TrainingRun
 from bayou.sources import Source
+from bayou.sources.table.column_warnings import LABEL_IN_RUNS
 
 COLUMNS = ("examples", "{}", "since last", "features", "examples/s")
 WIDTHS = (14, 14, 12, 10, 14)
@@ -28,10 +29,14 @@ def without_details(note: Note) -> None:
         output.say_note(note)
 
 
-def show_columns(columns: Sequence[Column]) -> None:
-    """Print the roles of a table's columns, and warnings about them, before training."""
-    for line in [*short_table(columns), *remarks_on(columns)]:
-        output.print_note(line)
+def show_columns(columns: Sequence[Column], task: str) -> None:
+    """Print the roles of a table's columns, and warnings about them, before training.
+
+    For two classes the order of the labels is left to the end, when all of them are known (`runs.data_warnings`).
+    """
+    for line in [*short_table(columns), *warnings_on(columns)]:
+        if task != "binary" or LABEL_IN_RUNS not in line:
+            output.print_note(line)
 
 
 class ProgressTable(LiveDisplay):
@@ -109,7 +114,7 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
     result = run.evaluation
     output.say_skipped(run)
     lines = [("examples", f"{result.examples:,}"), ("features per example", _ratio(result.nonzeros, result.examples))]
-    later = run.later_loss if run.later_loss is not None and run.later_loss.differs else None
+    later_loss = run.later_loss if run.later_loss is not None and run.later_loss.differs else None
     held_out = f"held out ({run.held_out_rows}), predicted by the finished model"
     scores = [("", result)] + ([("held-out ", run.held_out)] if run.held_out else [])
     for prefix, of in scores:
@@ -118,16 +123,16 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
         for k, (name, value) in enumerate(of.headline().items()):
             seen = ", seen before" * run.seen_before * (not prefix and k == 0)
             lines.append((prefix + name + seen, "-" if value is None else f"{value:.5f}"))
-        if not prefix and later is not None:
-            lines.append((f"{later.measure}, last half", f"{later.learned:.5f}"))
-            lines.append(("expected on later rows", f"{later.expected:.5f} (± {later.error:.5f})"))
+        if not prefix and later_loss is not None:
+            lines.append((f"{later_loss.measure}, last half", f"{later_loss.learned:.5f}"))
+            lines.append(("expected on later rows", f"{later_loss.expected:.5f} (± {later_loss.error:.5f})"))
     rate = run.learned / run.seconds if run.seconds else 0.0
     lines.append(("seconds", f"{run.seconds:.2f} ({rate:,.0f} examples/s)"))
-    width = max(28, *(len(name) + 2 for name, shown in lines if shown))
-    for name, shown in lines:
-        output.print_result(f"{name:<{width}}{shown}".rstrip())
-    if later is not None:
-        output.print_note(describe(later))
+    width = max(28, *(len(name) + 2 for name, value_text in lines if value_text))
+    for name, value_text in lines:
+        output.print_result(f"{name:<{width}}{value_text}".rstrip())
+    if later_loss is not None:
+        output.print_note(describe(later_loss))
     if run.signal and not run.learned:
         output.print_note("interrupted before anything was learned; nothing was saved")
         return

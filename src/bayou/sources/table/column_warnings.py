@@ -18,6 +18,8 @@ LEAK, EACH, OFTEN = 0.999, 20, 10
 # Labels come in runs if chance would give RUNS times as many. Other doubts: a fraction CODES of a column's cells is no
 # number; more than FEW values come in blocks; all but a fraction STILL of the cells are alike.
 RUNS, CODES, FEW, STILL = 5, 0.02, 20, 0.99
+# The start of a warning that `train` gives more precisely at its end, for two classes.
+LABEL_IN_RUNS = "the label comes in runs"
 # A warning, after how doubtful it makes the column, from 0 to 1.
 Doubt = tuple[float, str]
 
@@ -75,7 +77,7 @@ def _doubts_on_label(summary: ColumnSummary) -> Iterator[Doubt]:
     by_chance = summary.n_present + 1 - float(np.square(summary.counts).sum()) / max(summary.n_present, 1)
     if summary.distinct > 1 and summary.n_present >= EACH * summary.distinct and RUNS * _runs(summary) < by_chance:
         order = f"{_runs(summary):,} runs of equal labels, {by_chance:,.0f} by chance"
-        yield 0.8, f"the label comes in runs ({order}): if the order of the rows means nothing, shuffle them"
+        yield 0.8, f"{LABEL_IN_RUNS} ({order}): if the order of the rows means nothing, shuffle them"
 
 
 def _doubts(summary: ColumnSummary, positive: np.ndarray) -> Iterator[Doubt]:

@@ -75,9 +75,7 @@ class FittingReader(Reader):
             return
         samples = self._samples()
         if not samples:
-            raise BadInput(
-                self._why_empty or f"{self.what} has no rows; there must be some, to learn what its columns are."
-            )
+            raise BadInput(self._why_empty or f"{self.what} has no rows; its columns cannot be inferred without rows.")
         self._extras.recipe = self._fitted(samples)
 
     def _samples(self) -> list[Any]:
