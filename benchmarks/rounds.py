@@ -5,18 +5,18 @@
     python benchmarks/rounds.py coverage
     python benchmarks/rounds.py processes [--rows 4000000] [--processes 2]
 
-Of each set the first 90 % are learned, and the last 10 % predicted, frozen. An order is a permutation of all rows;
+Of each set the first 90% are learned, and the last 10% predicted, frozen. An order is a permutation of all rows;
 order 0 is that of the file (of flights, that of the first permutation). Shown is log loss over that of the sequential
 pass, in per cent, for the next row and for later ones.
 
 **quality**: doubling rounds (--growth 1) over at most so many shards of at least 10,000 rows (--least), the combination
-learned afresh on 2 % of the rows (at least 20,000, or a tenth of them all), which the lanes learn in the end; rounds
+learned afresh on 2% of the rows (at least 20,000, or a tenth of them all), which the lanes learn in the end; rounds
 where the loss on those rises are counted.
 
-**merge**: sixteen parts, each learned alone: from nothing, and from a base of the first 5 %; merged, and merged with
+**merge**: sixteen parts, each learned alone: from nothing, and from a base of the first 5%; merged, and merged with
 the combination learned afresh; one part alone; and Vowpal Wabbit's `merge_models`, over its own sequential pass.
 
-**coverage**: of simulated streams, whose probabilities are known, how many of them 90 % intervals hold after all that.
+**coverage**: of simulated streams, whose probabilities are known, how many of them 90% intervals hold after all that.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def recombined(learner: str, rest: Batch, held: Batch, first: int) -> Learner:
     grown = [copy.copy(base) for _ in range(PARTS)]
     for part, rows in zip(grown, shards_of(rest, first, len(rest), PARTS), strict=True):
         part.learn(rows)
-    return merge_learners(grown, base if first else None, held=[held]).learner
+    return merge_learners(grown, base if first else None, held_out=[held]).learner
 
 
 def vw_merged(train: Batch, test: Batch) -> list[tuple[float, float]]:
@@ -228,7 +228,7 @@ def vw_merged(train: Batch, test: Batch) -> list[tuple[float, float]]:
 
 
 def coverage(args: argparse.Namespace) -> None:
-    """The share of true probabilities that 90 % intervals hold: for the next row, and for later ones."""
+    """The share of true probabilities that 90% intervals hold: for the next row, and for later ones."""
     heads = (
         "stream",
         "one process",
@@ -267,13 +267,13 @@ def learned_in_every_way(name: str, train: Batch, held: Batch) -> Iterable[Learn
         part.learn(rows)
     yield parts[0]
     yield merge_learners(parts).learner
-    yield merge_learners(parts, held=[held]).learner
+    yield merge_learners(parts, held_out=[held]).learner
     base.learn(train[:5000])
     grown = [copy.copy(base) for _ in range(PARTS)]
     for part, rows in zip(grown, shards_of(train, 5000, len(train), PARTS), strict=True):
         part.learn(rows)
     yield merge_learners(grown, base).learner
-    yield merge_learners(grown, base, held=[held]).learner
+    yield merge_learners(grown, base, held_out=[held]).learner
     in_shards = make(name, train)
     for _ in in_rounds(in_shards, train, held, PARTS, 1, held):
         pass

@@ -1,4 +1,4 @@
-"""Do 90 % intervals hold the truth as often as they say, and where do they not?
+"""Do 90% intervals hold the truth as often as they say, and where do they not?
 
     python benchmarks/uncertainty.py [--long] [--seeds 5]
     python benchmarks/uncertainty.py --designs [a9a,adult] [--rows 10000 100000] [--seeds 5] [--bank head=256]
@@ -12,7 +12,7 @@ that fewer than 50 of the learned rows have are not judged. Each result is writt
 from there, and --again runs one contender again, as after a change to it. --bank adds a bank with that option.
 
 Without it: Marginal, with the true prior and with a quarter of its variance, the same with a learned scale, and the
-bank, at its defaults, on simulated streams (--only runs one of them). For each, how often the 90 % intervals (mean +-
+bank, at its defaults, on simulated streams (--only runs one of them). For each, how often the 90% intervals (mean +-
 1.645 standard deviations) hold the true weights, and the true scores of 20,000 later examples; and how far the
 predicted probabilities are from the rates (calibration error of the stream's second half).
 
@@ -70,7 +70,7 @@ def learners(stream: simulate.Simulation) -> dict[str, Marginal | Bank]:
 
 
 def scores_inside(learner: Marginal | Bank, stream: simulate.Simulation, batch: Batch) -> np.ndarray:
-    """Whether each true score is inside its 90 % interval."""
+    """Whether each true score is inside its 90% interval."""
     told = learner.predict(Batch.from_arrays(batch.indptr, batch.indices, batch.values))
     true = batch.to_csr(stream.n_features) @ stream.weights
     return np.abs(told.mean - true) <= NORMAL_90 * np.sqrt(told.variance)
@@ -249,7 +249,7 @@ def measure(problem: Problem, posterior: peers.Posterior) -> dict[str, list[floa
 
 
 def summary(error: np.ndarray, variance: np.ndarray) -> list[float]:
-    """Return coverage of 90 % intervals, root mean square error, and that of errors in standard deviations."""
+    """Return coverage of 90% intervals, root mean square error, and that of errors in standard deviations."""
     deviations = error / np.sqrt(np.maximum(variance, 1e-300))
     values = (np.abs(deviations) <= NORMAL_90).mean(), np.sqrt((error**2).mean()), np.sqrt((deviations**2).mean())
     return [round(float(value), 5) for value in values]
@@ -317,7 +317,7 @@ def table_of(runs: list[dict], group: str, quantity: str) -> tuple[str, list[lis
     lines = [["design", *names]]
     for problem, row in means.items():
         lines.append([problem, *(f"{row[name][0]:.3f} ({row[name][1]:.3f})" if name in row else "" for name in names)])
-    return f"{quantity}, {group}: coverage of 90 % intervals (root mean square error)", lines
+    return f"{quantity}, {group}: coverage of 90% intervals (root mean square error)", lines
 
 
 def summary_table(runs: list[dict], group: str) -> tuple[str, list[list[str]]]:
@@ -334,7 +334,7 @@ def summary_table(runs: list[dict], group: str) -> tuple[str, list[list[str]]]:
             cells.append(" / ".join(covered) if name in row else "")
         ratios = [f"{row[name][1] / row['batch'][1]:.2f}" if {name, "batch"} <= set(row) else "" for name in banks]
         lines.append([problem, *cells, *ratios])
-    return f"{group}: coverage of 90 % intervals of weights / contrasts / scores", lines
+    return f"{group}: coverage of 90% intervals of weights / contrasts / scores", lines
 
 
 # Color, marker and size of each contender; banks have one of BANK_COLORS each.
@@ -370,7 +370,7 @@ def draw(runs: list[dict], path: Path) -> None:
             axes.tick_params(axis="y", length=0)
             axes.set_title(title)
             plots.grid(axes)
-        panels[1].set_xlabel(f"fraction of true values inside their 90 % interval, {group}")
+        panels[1].set_xlabel(f"fraction of true values inside their 90% interval, {group}")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
 
@@ -395,7 +395,7 @@ def main() -> None:
         run_designs(args)
         return
 
-    print(f"{'':44}90 % intervals hold the true")
+    print(f"{'':44}90% intervals hold the true")
     print(f"features active  std  examples  {'learner':13} {'weights':17}{'scores':17}calibration error")
     for setting in SETTINGS + (LONG if args.long else []):
         runs = [honesty(*setting, seed, args.only) for seed in range(args.seeds)]

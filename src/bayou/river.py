@@ -43,18 +43,16 @@ class _RiverMixin:
         if record.task != task:
             raise BadInput(f"{learner} is a {record.task} learner and cannot be used as {type(self).__name__}.")
         if "n_features" in kwargs:
-            raise BadInput(
-                "n_features is not for river's rows, which have names: bits says how many weights there are."
-            )
-        how = bits, check_bool("hashing", hashing), str(kwargs.get("dtype") or record.dtype)
-        self._rows = RowEncoder(*how, cross=cross or ())
+            raise BadInput("n_features does not apply to rows with named features; set the number of weights by bits.")
+        encoding = bits, check_bool("hashing", hashing), str(kwargs.get("dtype") or record.dtype)
+        self._rows = RowEncoder(*encoding, cross=cross or ())
         return record
 
-    def _made(self, kind: Any, **known: Any) -> Any:
+    def _made(self, kind: Any, **parameters: Any) -> Any:
         try:
-            made = kind(n_features=self._rows.n_features, **known, **self.kwargs)  # type: ignore[attr-defined]
+            made = kind(n_features=self._rows.n_features, **parameters, **self.kwargs)  # type: ignore[attr-defined]
         except TypeError as error:  # an unknown parameter
-            raise BadInput(f"{self.learner} cannot be made so: {error}.") from None  # type: ignore[attr-defined]
+            raise BadInput(f"{self.learner} cannot be created: {error}.") from None  # type: ignore[attr-defined]
         self._rows.groups = made.wants_groups
         return made
 
@@ -137,7 +135,7 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
         try:
             labels = list((False, True) if classes is None else classes)
             # The learner's number of each label; of two labels, 1 is the positive one.
-            self._numbers = {label: number for number, label in enumerate(labels)}
+            self._numbers = {label: index for index, label in enumerate(labels)}
         except (TypeError, ValueError):
             raise BadInput(f"classes is {classes!r}; give all labels, of two the positive one last, or None.") from None
         if not 2 <= len(self._numbers) == len(labels):
@@ -148,8 +146,8 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
             else self._of_many(classes=len(labels), max_classes=len(labels))
         )
 
-    def _of_many(self, **known: Any) -> Any:
-        return self._made(Classes, learner=self.learner, **known)
+    def _of_many(self, **parameters: Any) -> Any:
+        return self._made(Classes, learner=self.learner, **parameters)
 
     @property
     def _multiclass(self) -> bool:
@@ -158,14 +156,14 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
     def _number(self, label: Any, new: dict[Any, int]) -> int:
         """Return the number of a label's class; a new class is added to `new`. Raise BadInput if it is not allowed."""
         try:
-            number = self._numbers.get(label, new.get(label))
+            index = self._numbers.get(label, new.get(label))
         except (TypeError, ValueError):  # labels must be hashable
             raise self._no_label(label) from None
-        if number is None:
+        if index is None:
             if self.classes is not None:
                 raise self._no_label(label)
-            number = new[label] = max(self._numbers.values()) + 1 + len(new)
-        return number
+            index = new[label] = max(self._numbers.values()) + 1 + len(new)
+        return index
 
     def _joined(self, new: dict[Any, int]) -> Any:
         """Return a learner that accepts the new classes: a new one if so far there were only False and True."""
@@ -185,8 +183,8 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
         """Adopt the model and its new classes after learning, in the learner's order of classes."""
         self._model = model
         if new:
-            labels = {number: label for label, number in (self._numbers | new).items()}
-            self._numbers = {labels[int(number)]: int(number) for number in model.labels}
+            labels = {index: label for label, index in (self._numbers | new).items()}
+            self._numbers = {labels[int(index)]: int(index) for index in model.labels}
 
     @property
     def weights(self) -> dict[Hashable, Any]:
@@ -197,17 +195,17 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
         if self._rows.numbers is None:
             raise BadInput("names are hashed, so they are not known; use hashing=False to keep them.")
         names, means = self._rows.numbers.items(), np.atleast_2d(self._model.mean)
-        each = [{name: float(mean[number]) for name, number in names} for mean in means]
-        return dict(zip(self._numbers, each, strict=True)) if isinstance(self._model, Classes) else each[0]
+        by_class = [{name: float(mean[index]) for name, index in names} for mean in means]
+        return dict(zip(self._numbers, by_class, strict=True)) if isinstance(self._model, Classes) else by_class[0]
 
     # --- one row --------------------------------------------------------------------------------------------------
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget, w: float = 1.0) -> None:
         """Learn from one row. The weight multiplies its log-likelihood; with weight 0 nothing changes."""
         new: dict[Any, int] = {}
-        number = self._number(y, new)
+        label = self._number(y, new)
         model = self._joined(new) if new and check_positive("w", w, zero=True) else self._model
-        self._learn_one(model, x, number, w)
+        self._learn_one(model, x, label, w)
         if new and w:
             self._learned(model, new)
 
@@ -216,8 +214,8 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
     ) -> dict[base.typing.ClfTarget, float]:
         """Return the probability of each class."""
         p = self._model.learn_example(self._rows.encode_row(x)[0], 1, 0.0)
-        chances = p.tolist() if isinstance(self._model, Classes) else (1.0 - p, p)
-        return dict(zip(self._numbers, chances, strict=True))
+        probabilities = p.tolist() if isinstance(self._model, Classes) else (1.0 - p, p)
+        return dict(zip(self._numbers, probabilities, strict=True))
 
     # --- many rows ------------------------------------------------------------------------------------------------
 

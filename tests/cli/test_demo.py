@@ -36,7 +36,7 @@ def test_demo_shows_a_table_and_writes_a_picture(run, tmp_path):
         "surest",
         "least sure",
         "times seen",
-        "inside their 90 % intervals",
+        "inside their 90% intervals",
     ):
         assert words in done.stdout
     assert "…" not in done.stdout  # nothing was cut off

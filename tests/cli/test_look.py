@@ -47,7 +47,7 @@ DECIDED = {
 def test_train_warns_of_labels_in_runs_once(tmp_path):
     path = tmp_path / "sorted.csv"
     pd.DataFrame({"x": range(400), "y": [k // 40 % 2 for k in range(400)]}).to_csv(path, index=False)
-    assert "the label comes in runs (10 runs of equal labels" in said("look", str(path), "--label", "y").stdout
+    assert "the label comes in runs (10 runs of equal labels" in said("look", str(path), "--label", "y").stderr
     done = said("train", str(path), "--label", "y", "--learner", "marginal", "--bits", "10")
     assert done.stderr.count("runs of equal labels") == 1
     assert "labels come in longer runs than by chance (10 runs" in done.stderr

@@ -78,7 +78,7 @@ def test_rows_are_the_learners_answers(run, data, model):
 def test_quiet_shows_no_line_of_progress(run, data, model, tmp_path, monkeypatch, quiet):
     asked, progress = [], output.progress
     monkeypatch.setattr(
-        output, "progress", lambda total, unit, shown: asked.append(shown) or progress(total, unit, shown)
+        output, "progress", lambda total, unit, is_shown: asked.append(is_shown) or progress(total, unit, is_shown)
     )
     done = run("predict", data, "--model", model, "--out", tmp_path / "p.csv", *["--quiet"] * quiet)
     assert done.exit_code == 0, done.output

@@ -75,7 +75,7 @@ def test_numbers_are_learned_and_predicted_from_every_format(data, tmp_path, num
     np.testing.assert_allclose(high - mean, room, rtol=1e-4)
     np.testing.assert_allclose(mean - low, room, rtol=1e-4)
     assert "squared loss" in said.stderr
-    assert "in 90 % intervals" in said.stderr
+    assert "in 90% intervals" in said.stderr
 
     shown = run("features", model, "--top", 3).stdout.split("\n")
     assert shown[0].split() == ["feature", "mean", "sd"]

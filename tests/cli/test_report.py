@@ -47,7 +47,7 @@ def test_train_writes_a_report_that_says_what_it_printed(table, tmp_path) -> Non
     assert f"the report is in {report}" in said.stderr
     assert "clicks.csv" in shown
     assert f"After 1,800 examples the log loss is {found['log_loss']:.3f}" in shown
-    assert "On 200 examples that were held out (the last 10 %) the finished model has" in shown
+    assert "On 200 examples that were held out (the last 10%) the finished model has" in shown
     assert f"the finished model has {found['holdout']['log_loss']:.3f}" in shown
     assert f"AUC {found['auc']:.3f}" in shown
     assert "skipped lines 1 " in shown

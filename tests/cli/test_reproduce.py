@@ -123,7 +123,7 @@ def test_figure_2_takes_a_criteo_file(run, tmp_path, monkeypatch):
     assert set(final) == {method.name for method in figure2.FILE_METHODS}
     for method, loss in final.items():
         relative = 100 * (loss / final["AdaGrad"] - 1)
-        assert re.search(rf"{method}  .*{loss:.4f} +{re.escape(f'{relative:+.2f}')} %", done.stdout)
+        assert re.search(rf"{method}  .*{loss:.4f} +{re.escape(f'{relative:+.2f}')}%", done.stdout)
     # The best of a grid is the one with the least loss.
     rates = [float(row["loss"]) / 400 for row in mine if row["method"] == "AdaGrad" and row["example"] == "400"]
     assert min(rates) == final["AdaGrad"]

@@ -57,7 +57,7 @@ def test_the_last_rows_are_held_out_and_predicted_by_the_finished_model(kind, pa
     held = run.held_out.examples
     assert run.evaluation.examples == 3000 - held
     assert held == 300 if "csv" not in kind and "files" not in kind else 290 <= held <= 310
-    assert run.held_out_rows == f"the last {held / 30:.2g} %"
+    assert run.held_out_rows == f"the last {held / 30:.2g}%"
     assert run.held_out.log_loss == pytest.approx(frozen_loss(run.learner, whole[3000 - held :]), rel=1e-9)
     straight = bayou.train(whole[: 3000 - held], **OPTIONS, passes=passes)
     assert run.learner.mean.tobytes() == straight.learner.mean.tobytes()
@@ -67,7 +67,7 @@ def test_spread_rows_are_predicted_by_the_finished_model_too(tmp_path):
     whole = table()
     run = bayou.train(whole, **OPTIONS, holdout="random:0.25")
     rows = np.arange(3000) % 4 == 3
-    assert (run.held_out.examples, run.held_out_rows) == (750, "25 %, spread evenly")
+    assert (run.held_out.examples, run.held_out_rows) == (750, "25%, spread evenly")
     assert run.held_out.log_loss == pytest.approx(frozen_loss(run.learner, whole[rows]), rel=1e-9)
     straight = bayou.train(whole[~rows], **OPTIONS)
     assert run.learner.mean.tobytes() == straight.learner.mean.tobytes()
@@ -163,16 +163,16 @@ def test_the_command_says_which_rows_and_both_losses(tmp_path):
     model = str(tmp_path / "m.bayou")
     said = CliRunner().invoke(app, [*words, "--report", str(tmp_path / "r.html")])
     assert said.exit_code == 0, said.output
-    assert "held out (the last 20 %), predicted by the finished model" in said.stdout
+    assert "held out (the last 20%), predicted by the finished model" in said.stdout
     assert "log loss, last half" in said.stdout
     assert "expected on later rows" in said.stdout
     assert "once it has stopped learning" in said.stderr
     assert said.stderr.count("labels alternate more than by chance") == 1
     page = (tmp_path / "r.html").read_text()
-    assert "the last 20 %" in page
+    assert "the last 20%" in page
     assert "trained and then used as it is" in page
     told = json.loads(CliRunner().invoke(app, [*words, "--json", "--model", model]).stdout)
-    assert told["holdout"]["rows"] == "the last 20 %"
+    assert told["holdout"]["rows"] == "the last 20%"
     assert told["later_loss"]["differs"] is True
     assert told["later_loss"]["expected"] > told["later_loss"]["learned"] > 0
     shown = CliRunner().invoke(app, ["info", model]).stdout

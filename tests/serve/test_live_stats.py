@@ -13,10 +13,10 @@ from bayou.serve.service import new_learner
 from tests.serve.serving import FakeClock, running
 
 
-def learned(live: LiveStats, p: np.ndarray, labels: np.ndarray, later=None) -> np.ndarray:
+def learned(live: LiveStats, p: np.ndarray, labels: np.ndarray, frozen=None) -> np.ndarray:
     batch = Batch.from_arrays(np.arange(len(p) + 1), np.arange(len(p)), np.ones(len(p)), labels)
     losses = -np.log(np.where(labels > 0, p, 1.0 - p))
-    live.learned(batch, SimpleNamespace(expected=p), losses, later, "binary", Counters(len(p), weight=1.0))
+    live.learned(batch, SimpleNamespace(expected=p), losses, frozen, "binary", Counters(len(p), weight=1.0))
     return losses
 
 
@@ -24,7 +24,7 @@ def test_of_long_units_some_rows_stand_for_all():
     live, rng = LiveStats(), np.random.default_rng(0)
     p = rng.uniform(size=40 * SAMPLED_ROWS)
     labels = (rng.uniform(size=p.size) < p).astype(float)
-    losses = learned(live, p, labels, later=np.full(SAMPLED_ROWS, 2.0))
+    losses = learned(live, p, labels, frozen=np.full(SAMPLED_ROWS, 2.0))
     told = live.live_status()
     assert told["loss_hour"] == pytest.approx(losses.mean())
     assert sum(part["weight"] for part in told["calibration"]) == pytest.approx(p.size, rel=0.02)

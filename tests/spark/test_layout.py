@@ -29,14 +29,14 @@ def numbers(parts) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("order", ["mixed", "given"])
 def test_every_row_is_learned_or_held_out(folder, order):
     files = files_of(folder)
-    layout = plan_layout(files, None, order, seed=3, least=20)
+    layout = plan_layout(files, None, order, seed=3, min_rows=20)
     learned, held = numbers(layout.learned.parts), numbers(layout.held.parts)
     everything = numbers(row_groups(files)[0])
     assert sorted(learned + held) == sorted(everything)
     assert len(held) == 40  # twice a shard
     assert {name for name, _, _ in held} == {files[0], files[1], files[3]}  # some of all that have rows
     assert (learned == [row for row in everything if row not in set(held)]) is (order == "given")
-    again = plan_layout(files, None, order, seed=3, least=20)
+    again = plan_layout(files, None, order, seed=3, min_rows=20)
     assert again.learned.parts == layout.learned.parts
     # A row group is gone through once.
     scans = [scan[:2] for scan in layout.learned.scans()]
@@ -48,7 +48,7 @@ def test_every_row_is_learned_or_held_out(folder, order):
 
 
 def test_another_seed_is_another_order(folder):
-    one, other = (plan_layout(files_of(folder), 0.1, "mixed", seed, least=10) for seed in (1, 2))
+    one, other = (plan_layout(files_of(folder), 0.1, "mixed", seed, min_rows=10) for seed in (1, 2))
     assert one.held.parts == other.held.parts
     assert one.held.rows == 100
     assert one.learned.parts != other.learned.parts

@@ -49,8 +49,8 @@ for _name in NAMES:
 app.command()(options.command(demo))
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         output.print_result(f"bayou {__version__}")
         raise typer.Exit
 

@@ -76,10 +76,10 @@ def _exit_code_and_message(error: Exception) -> tuple[int, str]:
     if isinstance(error, MemoryError):
         return BAD_DATA, f"there is not enough memory for this{f' ({message})' if message else ''}; use fewer --bits."
     if isinstance(error, OSError) and error.strerror:
-        where = "" if error.filename is None else f"{error.filename}: "
+        file = "" if error.filename is None else f"{error.filename}: "
         return (
             BAD_DATA,
-            f"{where}the system refuses ({error.strerror}); `bayou --debug`, before the command, says where.",
+            f"{file}the system refuses ({error.strerror}); `bayou --debug`, before the command, says where.",
         )
     message = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return INTERNAL_ERROR, (

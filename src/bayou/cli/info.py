@@ -49,7 +49,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
     from bayou.outputs.group_priors import group_priors
 
     parameters, extras = learner.parameters, learner.extras
-    attached, later = extras.to_json(), learner.later_loss()
+    attached, later_loss = extras.to_json(), learner.later_loss()
     return {
         "file": str(path),
         "learner": learner.name,
@@ -61,7 +61,7 @@ def _plain(path: Path, learner: Learner) -> dict[str, Any]:
         "classes": _classes(learner),
         "parts": learner.parts(),
         "priors": [prior._asdict() for prior in group_priors(learner)],
-        "later_loss": None if later is None else later.as_dict(),
+        "later_loss": None if later_loss is None else later_loss.as_dict(),
         "recipe": attached.get("recipe"),
         "counters": attached.get("counters"),
         "unfinished": attached.get("unfinished"),
@@ -121,8 +121,8 @@ def _lines(path: Path, learner: Learner) -> list[tuple[str, str]]:
     return lines
 
 
-def _titled(title: str, texts: list[str]) -> list[tuple[str, str]]:
-    return [(title if k == 0 else "", text) for k, text in enumerate(texts)]
+def _titled(title: str, lines: list[str]) -> list[tuple[str, str]]:
+    return [(title if k == 0 else "", text) for k, text in enumerate(lines)]
 
 
 def _show(lines: list[tuple[str, str]]) -> None:

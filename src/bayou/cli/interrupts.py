@@ -33,7 +33,7 @@ class InterruptHandler:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._pressed)
 
-    def _pressed(self, number: int, frame: FrameType | None) -> None:
+    def _pressed(self, signal_number: int, frame: FrameType | None) -> None:
         if self._waits:
             exit_codes.exit_process(exit_codes.INTERRUPTED)
         if not hasattr(signal, "setitimer") or not _within(frame):
@@ -42,7 +42,7 @@ class InterruptHandler:
         signal.signal(signal.SIGALRM, self._again)
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
-    def _again(self, number: int, frame: Any) -> None:
+    def _again(self, signal_number: int, frame: Any) -> None:
         self._waits = False
         signal.raise_signal(signal.SIGINT)
 

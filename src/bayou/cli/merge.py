@@ -50,7 +50,7 @@ def merge(
     # Not in place of one of them, although all are read first: merged once more, it would count twice.
     options.check_outputs({"--out": out}, models, base, recombine)
     for k, path in enumerate(models):
-        if os.path.exists(path) and any(os.path.exists(other) and path.samefile(other) for other in models[:k]):
+        if os.path.exists(path) and any(os.path.exists(earlier) and path.samefile(earlier) for earlier in models[:k]):
             raise BadUsage(f"{path} is named twice; what it knows would count twice. Name each model once.")
 
     from bayou.kernels.numba_private import without_blas

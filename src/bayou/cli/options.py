@@ -48,7 +48,7 @@ def of_recipe(name: str) -> Any:
     """Return the Typer option for an option of the recipe."""
     description = _OPTIONS[name][1]
     with spelling.as_flags():
-        text = re.sub(r"{(\w+)}", lambda other: spelling.option(other[1]), description.text)
+        text = re.sub(r"{(\w+)}", lambda match: spelling.option(match[1]), description.text)
     text += " Several are separated by commas." if name in _COLUMNS else ""
     flags = [f"--{name.replace('_', '-')}", *_MORE_FLAGS.get(name, [])]
     return typer.Option(*flags, min=description.low, max=description.high, help=text)
@@ -88,20 +88,20 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     Positional parameters are arguments and keyword-only ones options. Help texts are the entries under `Args:` at the
     end of the docstring. A parameter of a `Group` is expanded to its options.
     """
-    texts, parameters, groups = descriptions(function), list[inspect.Parameter](), dict[str, list[str]]()
+    help_texts, parameters, groups = descriptions(function), list[inspect.Parameter](), dict[str, list[str]]()
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         if members := _members(parameter.annotation):
             groups[parameter.name] = [option.name for option in members]
         parameters += members or [parameter]
 
     @functools.wraps(function)
-    def called(**given: Any) -> None:
-        given |= {name: read(given[name]) for name, read in _READ.items() if given.get(name) is not None}
+    def called(**arguments: Any) -> None:
+        arguments |= {name: read(arguments[name]) for name, read in _READ.items() if arguments.get(name) is not None}
         for name, members in groups.items():
-            given[name] = {option: given.pop(option) for option in members}
-        function(**given)
+            arguments[name] = {option: arguments.pop(option) for option in members}
+        function(**arguments)
 
-    parameters = [_with_help(parameter, texts.get(parameter.name)) for parameter in parameters]
+    parameters = [_with_help(parameter, help_texts.get(parameter.name)) for parameter in parameters]
     called.__doc__ = (inspect.getdoc(function) or "").partition("\n\nArgs:")[0]
     # Typer reads these instead of the function's own.
     called.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
@@ -146,11 +146,11 @@ def _crosses(options: list[str]) -> list[tuple[str, ...]]:
 
 def _ranges(options: list[str]) -> list[tuple[str, int, int]]:
     ranges = []
-    for part in columns(options):
-        match = re.fullmatch(r"(?:(.+)=)?(\d{1,10})-(\d{1,10})", part, re.ASCII)
+    for entry in columns(options):
+        match = re.fullmatch(r"(?:(.+)=)?(\d{1,10})-(\d{1,10})", entry, re.ASCII)
         if match is None:
-            raise BadUsage(f"--ranges has {part!r}; expected a name, a first and a last feature, such as a=1-10.")
-        ranges.append((match[1] or part, int(match[2]), int(match[3])))
+            raise BadUsage(f"--ranges has {entry!r}; expected a name, a first and a last feature, such as a=1-10.")
+        ranges.append((match[1] or entry, int(match[2]), int(match[3])))
     return ranges
 
 

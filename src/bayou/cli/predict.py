@@ -39,7 +39,7 @@ def predict(
     """Predict examples, and say how sure that is.
 
     Each example gives one row: its probability, mean and variance of its score, and what bounds the probability with
-    95 % certainty (--level). Of several classes: the most probable one, its probability and what bounds that, and the
+    95% certainty (--level). Of several classes: the most probable one, its probability and what bounds that, and the
     probabilities of all. Of a number to be predicted: its mean, the variance of that, and what bounds the number. If
     the examples have labels, how good the predictions are is told at the end.
 
@@ -68,7 +68,7 @@ def predict(
     options.check_choice("--format", format, options.FORMATS)
     options.check_choice("--on-error", reading["on_error"], options.ON_ERROR)
     options.check_choice("--horizon", horizon, options.HORIZONS)
-    kept = options.columns(keep) or []
+    columns = options.columns(keep) or []
     with output.preparing():
         from bayou.outputs import prediction_files, text
         from bayou.runs import predict as run
@@ -76,7 +76,7 @@ def predict(
         predictions = run.predict(
             data,
             model=model,
-            keep=kept,
+            keep=columns,
             level=level,
             quantiles=_shares(quantiles),
             explain=explain,
@@ -92,9 +92,9 @@ def predict(
     )
     show_progress = not quiet and (out != "-" or not sys.stdout.isatty())
     with (
-        output.progress(source.bytes_total, "bytes", shown=show_progress) as show,
+        output.progress(source.bytes_total, "bytes", is_shown=show_progress) as show,
         text.output(out) as file,
-        kind(file, predictions.columns, tags, kept) as table,
+        kind(file, predictions.columns, tags, columns) as table,
     ):
         for chunk in predictions.parts():
             table.write(chunk)
@@ -110,7 +110,7 @@ def predict(
 
 def _shares(text: str | None) -> list[float]:
     try:
-        return [float(part) for part in (text or "").split(",") if part.strip()]
+        return [float(entry) for entry in (text or "").split(",") if entry.strip()]
     except ValueError:
         raise BadUsage(f"--quantiles is {text!r}; expected probabilities such as .1,.5,.9.") from None
 

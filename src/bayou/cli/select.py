@@ -68,7 +68,7 @@ def select(
             **recipe,
             **reading,
         )
-    with output.progress(selecting.source.bytes_total, "bytes", shown=not quiet) as progress:
+    with output.progress(selecting.source.bytes_total, "bytes", is_shown=not quiet) as progress:
         selection = selecting.run(progress)
     if as_json:
         output.print_result(json.dumps(selection.as_dict()))
@@ -86,7 +86,7 @@ def select(
 
 def _sizes(text: str) -> list[int]:
     try:
-        sizes = [int(part) for part in text.split(",")]
+        sizes = [int(entry) for entry in text.split(",")]
     except ValueError:
         sizes = [0]
     if min(sizes) < 1:

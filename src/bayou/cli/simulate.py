@@ -64,7 +64,7 @@ def simulate(
             write.svmlight(batch)
     started, size = time.perf_counter(), 0
     with (
-        output.progress(examples, "examples", shown=out != write.STANDARD_OUTPUT) as show,
+        output.progress(examples, "examples", is_shown=out != write.STANDARD_OUTPUT) as show,
         write.output(out) as file,
     ):
         for done, text in _texts(stream, examples):
@@ -81,11 +81,11 @@ def simulate(
         output.print_note(f"{examples:,} examples of {stream.n_features:,} features; {throughput}")
 
 
-def _settings(given: list[str], generator: Any) -> dict[str, Any]:
-    parameters = settings.parse(given, generator, taken=("seed",))
+def _settings(texts: list[str], generator: Any) -> dict[str, Any]:
+    parameters = settings.parse(texts, generator, taken=("seed",))
     if "groups" in parameters:
         pairs = parameters["groups"] if isinstance(parameters["groups"], list) else [parameters["groups"]]
-        parameters["groups"] = [tuple(settings.value_of(part) for part in str(pair).split(":")) for pair in pairs]
+        parameters["groups"] = [tuple(settings.value_of(end) for end in str(pair).split(":")) for pair in pairs]
     return parameters
 
 

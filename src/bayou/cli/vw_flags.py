@@ -124,29 +124,29 @@ def translate_flags(flags: list[Flag], args: list[str], own_options: dict[str, b
     flags_by_name = {name: flag for flag in flags for name in flag.names if name not in own_options}
     translated: list[str] = []
     missing: list[tuple[str, Flag, str]] = []
-    rest = list(args)
-    while rest:
-        arg = rest.pop(0)
+    remaining = list(args)
+    while remaining:
+        arg = remaining.pop(0)
         if arg == "--":
-            translated += [arg, *rest]
+            translated += [arg, *remaining]
             break
         name, value = _split(arg, flags_by_name)
         if name is None:
             translated.append(arg)
-            if own_options.get(arg) and rest:
-                translated.append(rest.pop(0))
+            if own_options.get(arg) and remaining:
+                translated.append(remaining.pop(0))
             continue
         flag = flags_by_name[name]
         if flag.value and value is None:
-            if not rest:
+            if not remaining:
                 raise BadUsage(f"{name} needs a value.")
-            value = rest.pop(0)
+            value = remaining.pop(0)
         if flag.becomes is None:
             missing.append((name, flag, value or ""))
         elif callable(flag.becomes):
             translated += flag.becomes(value or "").split()
         else:
-            translated += [part.format(value) for part in flag.becomes.split()]
+            translated += [word.format(value) for word in flag.becomes.split()]
     if missing:
         raise _instead(*missing[0], translated)
     return translated
@@ -185,8 +185,8 @@ def _command(flags: list[Flag]) -> type[TyperCommand]:
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             options = [param for param in self.params if param.param_type_name == "option"]
-            own = {name: not getattr(param, "is_flag", False) for param in options for name in param.opts}
-            return super().parse_args(ctx, translate_flags(flags, args, own))
+            own_options = {name: not getattr(param, "is_flag", False) for param in options for name in param.opts}
+            return super().parse_args(ctx, translate_flags(flags, args, own_options))
 
     return Command
 

@@ -94,12 +94,12 @@ class OnlineEstimator(BaseEstimator):
         The rows are taken in the order `check_random_state(random_state).permutation(len(y))`, the same in
         each pass, so that sorted data do no harm.
         """
-        before = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
+        previous = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
         try:
             return self._fit(X, y, sample_weight)
         except Exception:
             # Validation has stored the new columns, but the model is still that of the old ones.
-            for name, value in before.items():
+            for name, value in previous.items():
                 self.__dict__.pop(name, None)
                 if value is not None:
                     setattr(self, name, value)
@@ -270,17 +270,17 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """Return validated rows, the classes, the number of each row's class, and the rows' weights."""
         X, y = validation.matrix_and_labels(self, X, y, reset=True)
         check_classification_targets(y)
-        classes, numbers = np.unique(y, return_inverse=True)
-        return X, classes, numbers, validation.row_weights(sample_weight, self.class_weight, classes, numbers)
+        classes, indices = np.unique(y, return_inverse=True)
+        return X, classes, indices, validation.row_weights(sample_weight, self.class_weight, classes, indices)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        X, classes, numbers, weights = self._examples(X, y, sample_weight)
-        learner = self._learn_all(self._learner_of(classes), X, numbers, weights)
+        X, classes, indices, weights = self._examples(X, y, sample_weight)
+        learner = self._learn_all(self._learner_of(classes), X, indices, weights)
         return self._with(classes, np.arange(len(classes)), learner)
 
-    def _with(self, classes: np.ndarray, numbers: np.ndarray, learner: Learner) -> Self:
+    def _with(self, classes: np.ndarray, indices: np.ndarray, learner: Learner) -> Self:
         """Store the classes, their labels in the learner, and the learner."""
-        self.classes_, self._numbers = classes, numbers
+        self.classes_, self._numbers = classes, indices
         self._many = learner if isinstance(learner, Classes) else None
         self.learners_ = [learner] if self._many is None else [self._many.learners[k] for k in self._places(self._many)]
         return self
@@ -309,24 +309,24 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             )
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
         learner = self._learner_of(old_classes, streaming=True) if first else self.learner_
-        numbers = np.arange(len(old_classes)) if first else self._numbers
+        indices = np.arange(len(old_classes)) if first else self._numbers
         row_weights = validation.given_weights(sample_weight, len(y))
         if not first and can_extend(learner):
-            old_classes, numbers = validation.with_new_classes(old_classes, numbers, y, row_weights)
+            old_classes, indices = validation.with_new_classes(old_classes, indices, y, row_weights)
             learner = extend(learner) if len(old_classes) > 2 else learner
         of_rows = validation.class_numbers(old_classes, y)
         weights = validation.row_weights(row_weights, self.class_weight, old_classes, of_rows)
         batch = validation.batch(X)
-        learner.check(_labelled(learner, batch, numbers[of_rows], weights))  # before anything changes
+        learner.check(_labelled(learner, batch, indices[of_rows], weights))  # before anything changes
         learner.new_stream()
-        self._learn_chunk(learner, batch, numbers[of_rows], weights)
-        return self._with(old_classes, numbers, learner)
+        self._learn_chunk(learner, batch, indices[of_rows], weights)
+        return self._with(old_classes, indices, learner)
 
     def _learner_of(self, classes: np.ndarray, streaming: bool = False) -> Learner:
         """Return a new binary or multiclass learner, depending on the number of classes."""
         if len(classes) < 2:
-            there = f"is only one class, {classes.tolist()[0]!r}" if len(classes) else "are no classes"
-            raise BadInput(f"there {there}; a classifier needs at least two classes.")
+            what_is_there = f"is only one class, {classes.tolist()[0]!r}" if len(classes) else "are no classes"
+            raise BadInput(f"there {what_is_there}; a classifier needs at least two classes.")
         if len(classes) == 2:
             return self._new_learner(streaming)
         parameters = self._learner_parameters(streaming)
@@ -436,9 +436,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return self._by_class(np.atleast_1d(values))
 
 
-def _labelled(learner: Learner, batch: Batch, numbers: np.ndarray, weights: np.ndarray | None) -> Batch:
+def _labelled(learner: Learner, batch: Batch, indices: np.ndarray, weights: np.ndarray | None) -> Batch:
     """Return a batch with labels as the learner takes them: class numbers, or True for the second of two classes."""
-    return batch.with_labels(numbers if isinstance(learner, Classes) else numbers == 1, weights)
+    return batch.with_labels(indices if isinstance(learner, Classes) else indices == 1, weights)
 
 
 def expected_failed_checks(estimator: OnlineEstimator) -> dict[str, str]:

@@ -305,4 +305,4 @@ class SpikeSlabClassifier(OnlineClassifier):
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the weights of the selected features and the intercept to a .csv or .json file; for two classes."""
         names = getattr(self, "feature_names_in_", None)
-        write_plain(path, self.learner_, None if names is None else lambda chosen: names[chosen])
+        write_plain(path, self.learner_, None if names is None else lambda features: names[features])

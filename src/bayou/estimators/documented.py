@@ -20,13 +20,13 @@ T = TypeVar("T")
 def estimator(cls: type[T]) -> type[T]:
     """Make an estimator class a dataclass, and complete the list of parameters in its docstring."""
     dataclass(kw_only=True, eq=False, repr=False)(cls)
-    texts: dict[str, str] = {}
+    entries_by_name: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        texts |= entries(inspect.cleandoc(base.__doc__ or ""))
-    parameters = [one.name for one in fields(cls) if one.init]  # type: ignore[arg-type]
-    own = [name for name in cls.__annotations__ if name in parameters]
-    listed = [texts[name] for name in dict.fromkeys(own + parameters) if texts.get(name)]
-    head, mark, rest = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")
+        entries_by_name |= entries(inspect.cleandoc(base.__doc__ or ""))
+    parameters = [parameter.name for parameter in fields(cls) if parameter.init]  # type: ignore[arg-type]
+    own_names = [name for name in cls.__annotations__ if name in parameters]
+    listed = [entries_by_name[name] for name in dict.fromkeys(own_names + parameters) if entries_by_name.get(name)]
+    head, mark, remainder = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")
     if mark:
-        cls.__doc__ = "\n\n".join([head + mark + "\n".join(listed), *rest.split("\n\n", 1)[1:]])
+        cls.__doc__ = "\n\n".join([head + mark + "\n".join(listed), *remainder.split("\n\n", 1)[1:]])
     return cls

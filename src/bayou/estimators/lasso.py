@@ -154,29 +154,29 @@ class LassoClassifier(OnlineClassifier):
         itself is not changed.
         """
         passes = check_int("passes", self.passes, 1, 2**31)
-        X, classes, numbers, weights = self._examples(X, y, sample_weight)
+        X, classes, indices, weights = self._examples(X, y, sample_weight)
         learners = _of_classes(self._learner_of(classes))
         if learners[0].parameters["algorithm"] == "online":
             raise BadInput('a path needs several passes: algorithm="multipass" or "reduced".')
         batch = validation.batch(X)
-        wanted = _grid(learners, batch, numbers, weights, passes) if penalties is None else penalties
-        return [point for point, _ in _walk(learners, batch, numbers, weights, wanted, passes)]
+        path_penalties = _grid(learners, batch, indices, weights, passes) if penalties is None else penalties
+        return [point for point, _ in _walk(learners, batch, indices, weights, path_penalties, passes)]
 
-    def _chosen(self, learners: list[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> list[Any]:
+    def _chosen(self, learners: list[Any], batch: Batch, indices: np.ndarray, weights: Any, passes: int) -> list[Any]:
         """Return the learners to fit: unchanged, or for penalty="cv" with the penalty that is best on held-out rows."""
         if not (isinstance(self.penalty, str) and self.penalty == "cv"):
             return learners
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         folds = StratifiedKFold(check_int("folds", self.folds, 2), shuffle=True, random_state=seed)
-        penalties = _grid(learners, batch, numbers, weights, passes)
+        penalties = _grid(learners, batch, indices, weights, passes)
         X = batch.to_csr(learners[0].n_features)
         losses = np.zeros(len(penalties))
-        row_weights = np.ones(len(numbers)) if weights is None else weights
-        for training_rows, held_out_rows in folds.split(np.zeros(len(numbers)), numbers):
+        row_weights = np.ones(len(indices)) if weights is None else weights
+        for training_rows, held_out_rows in folds.split(np.zeros(len(indices)), indices):
             inner, outer = validation.batch(X[training_rows]), validation.batch(X[held_out_rows])
-            walk = _walk(learners, inner, numbers[training_rows], row_weights[training_rows], penalties, passes)
+            walk = _walk(learners, inner, indices[training_rows], row_weights[training_rows], penalties, passes)
             for k, (_, solutions) in enumerate(walk):
-                against_rest = _against_rest(solutions, numbers[held_out_rows])
+                against_rest = _against_rest(solutions, indices[held_out_rows])
                 losses[k] += sum(
                     _loss(learner, outer, positive, row_weights[held_out_rows]) for learner, positive in against_rest
                 )
@@ -219,9 +219,9 @@ def _of_classes(learner: Any) -> list[Any]:
     return learner.learners if isinstance(learner, Classes) else [learner]
 
 
-def _against_rest(learners: Sequence[Any], numbers: np.ndarray) -> list[tuple[Any, np.ndarray]]:
+def _against_rest(learners: Sequence[Any], indices: np.ndarray) -> list[tuple[Any, np.ndarray]]:
     """Return each learner with a mask of the rows of its class; a single learner is that of class 1."""
-    return [(learner, numbers == (1 if len(learners) == 1 else k)) for k, learner in enumerate(learners)]
+    return [(learner, indices == (1 if len(learners) == 1 else k)) for k, learner in enumerate(learners)]
 
 
 def _shards(batch: Batch, labels: np.ndarray, weights: Any) -> list[Batch]:
@@ -230,16 +230,16 @@ def _shards(batch: Batch, labels: np.ndarray, weights: Any) -> list[Batch]:
     return [labelled[:middle], labelled[middle:]] if batch.nonzeros >= LARGE else [labelled]
 
 
-def _solve(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> bool:
+def _solve(learners: Sequence[Any], batch: Batch, indices: np.ndarray, weights: Any, passes: int) -> bool:
     """Make up to `passes` passes with each learner, and return whether all have converged."""
     converged = []
-    for learner, labels in _against_rest(learners, numbers):
+    for learner, labels in _against_rest(learners, indices):
         shards = [[shard] for shard in _shards(batch, labels, weights)]
         converged.append(any(one_pass(learner, shards) for _ in range(passes)))
     return all(converged)
 
 
-def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
+def _walk(learners: Sequence[Any], batch: Batch, indices: np.ndarray, weights: Any, penalties: Any, passes: int) -> Any:
     """Yield (point, learners) at each penalty, from the largest down."""
     values = check_iterable("penalties", penalties, "some numbers > 0")
     penalties = sorted((check_positive("penalties", penalty) for penalty in values), reverse=True)
@@ -247,7 +247,7 @@ def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
         raise BadInput("penalties is empty; give at least one number.")
     for penalty in penalties:
         learners = [learner.at_penalty(penalty) for learner in learners]
-        converged = _solve(learners, batch, numbers, weights, passes)
+        converged = _solve(learners, batch, indices, weights, passes)
         yield (
             PathPoint(
                 penalty,
@@ -262,17 +262,17 @@ def _walk(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: A
         )
 
 
-def _grid(learners: Sequence[Any], batch: Batch, numbers: np.ndarray, weights: Any, passes: int) -> np.ndarray:
+def _grid(learners: Sequence[Any], batch: Batch, indices: np.ndarray, weights: Any, passes: int) -> np.ndarray:
     """Return penalties, evenly spaced in their logarithm, from the smallest that leaves only intercepts."""
     max_gradient = 0.0
     alone = [learner.at_penalty(1e30) for learner in learners]
-    _solve(alone, batch, numbers, weights, passes)
-    for learner, labels in _against_rest(alone, numbers):
+    _solve(alone, batch, indices, weights, passes)
+    for learner, labels in _against_rest(alone, indices):
         for shard in _shards(batch, labels, weights):
             learner.learn(shard)
         max_gradient = max(max_gradient, learner.largest_gradient)
     if max_gradient == 0.0:
-        raise BadInput("no feature has anything to say; there is no path.")
+        raise BadInput("no feature is related to the labels, so there is no path to fit.")
     return max_gradient * np.logspace(0.0, np.log10(PATH_END), PATH_LENGTH)
 
 

@@ -118,8 +118,8 @@ class BankRegressor(OnlineRegressor):
     Args:
         dtype: that of the weights shown, "float64" (also for None) or "float32".
 
-    Intervals are those of a mixture of Student-t distributions, calibrated so that 90 % of the labels fell into the
-    90 % intervals. `coef_` and `coef_var_` are those of the combination as a sum over its lanes, which `learner_.lanes`
+    Intervals are those of a mixture of Student-t distributions, calibrated so that 90% of the labels fell into the
+    90% intervals. `coef_` and `coef_var_` are those of the combination as a sum over its lanes, which `learner_.lanes`
     shows.
 
     >>> from sklearn.datasets import load_diabetes

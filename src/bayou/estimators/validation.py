@@ -73,17 +73,17 @@ def batch(X: Any, labels: Any = None, weights: Any = None) -> Batch:
 def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the index of each label in the sorted classes; raise BadInput for an unknown label."""
     try:
-        numbers = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        indices = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     except TypeError as error:
         raise BadInput(f"the labels are not of the kind of the classes {classes.tolist()}: {error}.") from None
-    is_known = np.asarray(classes[numbers] == y)
+    is_known = np.asarray(classes[indices] == y)
     if not is_known.all():
         row = int(is_known.argmin())
         raise BadInput(
             f"row {row}: the label {y.tolist()[row]!r} is none of the classes {classes.tolist()}; name all "
             "of them in classes= at the first partial_fit."
         )
-    return numbers
+    return indices
 
 
 def listed(classes: Any) -> Any:
@@ -93,33 +93,33 @@ def listed(classes: Any) -> Any:
     return classes
 
 
-def among(known: np.ndarray, classes: Any) -> bool:
+def among(old_classes: np.ndarray, classes: Any) -> bool:
     """Return whether all known classes are among `classes`, in any order."""
     try:
-        return set(known.tolist()) <= set(as_array(classes, "classes").ravel().tolist())
+        return set(old_classes.tolist()) <= set(as_array(classes, "classes").ravel().tolist())
     except TypeError:  # unhashable entries equal no class
         return False
 
 
 def with_new_classes(
-    known: np.ndarray, numbers: np.ndarray, y: np.ndarray, weights: np.ndarray | None
+    old_classes: np.ndarray, indices: np.ndarray, y: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return classes and their numbers, extended by new classes of rows with weight, which get the next numbers."""
     y = np.asarray(y)
-    if (y.dtype.kind in "biuf") != (known.dtype.kind in "biuf"):
-        return known, numbers  # of another kind: reported where the labels are read
+    if (y.dtype.kind in "biuf") != (old_classes.dtype.kind in "biuf"):
+        return old_classes, indices  # of another kind: reported where the labels are read
     if weights is not None:
         y = y[weights != 0]
     try:
-        new = np.setdiff1d(y, known)
+        new = np.setdiff1d(y, old_classes)
     except TypeError:
-        return known, numbers
+        return old_classes, indices
     if not len(new):
-        return known, numbers
+        return old_classes, indices
     check_classification_targets(new)
-    both = np.concatenate([known, new])
+    both = np.concatenate([old_classes, new])
     order = np.argsort(both, kind="stable")
-    return both[order], np.concatenate([numbers, numbers.max() + 1 + np.arange(len(new))])[order]
+    return both[order], np.concatenate([indices, indices.max() + 1 + np.arange(len(new))])[order]
 
 
 def given_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
@@ -138,15 +138,15 @@ def given_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
     return weights
 
 
-def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, numbers: np.ndarray) -> np.ndarray | None:
+def row_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
     """Return the product of each row's weight and its class's weight; None if all are 1."""
-    weights = given_weights(sample_weight, len(numbers))
+    weights = given_weights(sample_weight, len(indices))
     if isinstance(class_weight, str) and class_weight != "balanced":
         raise BadInput(f"class_weight is {class_weight!r}; it must be a dictionary, 'balanced' or None.")
     if class_weight is not None:
-        of_class = compute_class_weight(class_weight, classes=classes, y=classes[numbers])[numbers]
+        of_class = compute_class_weight(class_weight, classes=classes, y=classes[indices])[indices]
         weights = of_class if weights is None else weights * of_class
-    if weights is not None and not (fine := np.isfinite(weights) & (weights >= 0)).all():
-        row = int(fine.argmin())
+    if weights is not None and not (is_valid := np.isfinite(weights) & (weights >= 0)).all():
+        row = int(is_valid.argmin())
         raise BadInput(f"row {row}: the weight is {weights[row]:g}; a weight must be a finite number >= 0.")
     return weights

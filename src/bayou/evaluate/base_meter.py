@@ -116,7 +116,7 @@ class BaseMeter:
 
     def add(
         self, predictions: Any, labels: Any, weights: Any = None, *, comparator_losses: Any = None, nonzeros: int = 0,
-        **more: Any,
+        **extra: Any,
     ) -> None:  # fmt: skip
         """Score the predictions of some examples. Raise BadInput, and score none, if any is invalid.
 
@@ -127,17 +127,17 @@ class BaseMeter:
             weights: weights of the examples.
             comparator_losses: losses to measure regret against.
             nonzeros: total number of features of the examples.
-            more: further properties of the predictions, as the meter's class describes them.
+            extra: further properties of the predictions, as the meter's class describes them.
         """
-        nonzeros, given = check_int("nonzeros", nonzeros, 0), as_array(predictions, "predictions")
-        self._add(given, *self._labels_weights_losses(self._n_rows(given), labels, weights, comparator_losses), **more)
+        nonzeros, array = check_int("nonzeros", nonzeros, 0), as_array(predictions, "predictions")
+        self._add(array, *self._labels_weights_losses(self._n_rows(array), labels, weights, comparator_losses), **extra)
         self.nonzeros += nonzeros
         self._latest = time.perf_counter()
 
     def _n_rows(self, predictions: np.ndarray) -> int:
         return predictions.size
 
-    def add_prediction(self, prediction: Any, labels: Any, weights: Any = None, **more: Any) -> None:
+    def add_prediction(self, prediction: Any, labels: Any, weights: Any = None, **extra: Any) -> None:
         """Score a learner's `Prediction` of some examples as `add` does, without those whose label is missing (NaN).
 
         >>> from bayou import Batch
@@ -150,17 +150,17 @@ class BaseMeter:
         """
         labels = column(labels, "labels", np.size(labels))
         try:
-            self._add_known(prediction, labels, weights, **more)
+            self._add_known(prediction, labels, weights, **extra)
         except BadInput:  # nothing was added; missing labels are rare, so they are not checked for in advance
-            known = np.flatnonzero(~np.isnan(labels))
-            if len(known) == len(labels):
+            labeled_rows = np.flatnonzero(~np.isnan(labels))
+            if len(labeled_rows) == len(labels):
                 raise
-            if len(known):
-                weights = None if weights is None else as_array(weights, "weights")[known]
-                self._add_known(prediction.take(known), labels[known], weights, **more)
+            if len(labeled_rows):
+                weights = None if weights is None else as_array(weights, "weights")[labeled_rows]
+                self._add_known(prediction.take(labeled_rows), labels[labeled_rows], weights, **extra)
 
-    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
-        self.add(prediction.expected, labels, weights, **more)
+    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **extra: Any) -> None:
+        self.add(prediction.expected, labels, weights, **extra)
 
     def _labels_weights_losses(
         self, rows: int, labels: Any, weights: Any, comparator_losses: Any
@@ -170,8 +170,8 @@ class BaseMeter:
         if (comparator_losses is not None) != self.regret:
             raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
         losses = comparator_losses if self.regret else weights
-        others = {"labels": labels, "weights": weights, "comparator_losses": losses}
-        return tuple(column(values, name, rows) for name, values in others.items())
+        columns = {"labels": labels, "weights": weights, "comparator_losses": losses}
+        return tuple(column(values, name, rows) for name, values in columns.items())
 
     def _shared(self) -> dict[str, Any]:
         """Return the fields of `BaseEvaluation`."""
@@ -189,13 +189,13 @@ class BaseMeter:
     def curve(self) -> dict[str, np.ndarray]:
         """Return the columns of the curve at the points passed, and at the current example."""
         examples, passed = self._counts
-        number, rows = self._points[:passed], self._curve[:passed]
-        if examples > (number[-1] if passed else 0):
+        points, rows = self._points[:passed], self._curve[:passed]
+        if examples > (points[-1] if passed else 0):
             totals = self._totals
             window = totals[WINDOW_LOSS] / totals[WINDOW_WEIGHT]
             rows = np.vstack([rows, [totals[WEIGHT], totals[LOSS], window, totals[REGRET]]])
-            number = np.append(number, examples)
-        curve = {"example": number.copy()}
+            points = np.append(points, examples)
+        curve = {"example": points.copy()}
         curve.update({name: rows[:, k].copy() for k, name in enumerate(_CURVE_COLUMNS)})
         curve[self.loss_name] = curve["cumulative_loss"] / curve["weight"]
         if not self.regret:

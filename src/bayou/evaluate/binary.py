@@ -142,10 +142,10 @@ def _scan_labels(probabilities, labels, weights, losses, kinds):
     """Return `kinds` with the flags of these labels added, and _NOT_SCORED if any example cannot be scored."""
     for k in range(labels.size):  # branch-free: labels are unpredictable
         p, weight, label = probabilities[k], weights[k], labels[k]
-        fine = (p >= 0.0) & (p <= 1.0) & (weight >= 0.0) & (weight < np.inf) & (abs(losses[k]) < np.inf)
-        one, negative, zero = label == 1.0, label == -1.0, label == 0.0
-        kinds |= one * _ONE | negative * _NEGATIVE_ONE | zero * _ZERO
-        kinds |= (not (one | negative | zero)) * _OTHER | (not fine) * _NOT_SCORED
+        is_valid = (p >= 0.0) & (p <= 1.0) & (weight >= 0.0) & (weight < np.inf) & (abs(losses[k]) < np.inf)
+        positive, negative, zero = label == 1.0, label == -1.0, label == 0.0
+        kinds |= positive * _ONE | negative * _NEGATIVE_ONE | zero * _ZERO
+        kinds |= (not (positive | negative | zero)) * _OTHER | (not is_valid) * _NOT_SCORED
     if kinds & _OTHER or (kinds & _NEGATIVE_ONE and kinds & _ZERO):
         kinds |= _NOT_SCORED
     return kinds
@@ -181,14 +181,14 @@ def _score(
         for k in range(size):
             # + 0.0 turns -0 into 0; the bits of -0 are those of a large number
             block_p[k], block_label[k] = probabilities[start + k] + 0.0, labels[start + k]
-        for at in range(0, size, LANES):
-            p, label = load(block_p, at), load(block_label, at)
-            rest = 1.0 - p
-            lost = (1.0 - rest) - p  # the part of a small p lost in rounding 1 - p
-            doubt = max(rest, least_doubt)
+        for offset in range(0, size, LANES):
+            p, label = load(block_p, offset), load(block_label, offset)
+            complement = 1.0 - p
+            lost = (1.0 - complement) - p  # the part of a small p lost in rounding 1 - p
+            doubt = max(complement, least_doubt)
             chance = where_above(label, 0.0, max(p, 2.2250738585072014e-308), doubt)
-            store(logs, at, log(chance) + where_above(label, 0.0, broadcast(p, 0.0), lost))
-            store(odds, at, p / doubt)
+            store(logs, offset, log(chance) + where_above(label, 0.0, broadcast(p, 0.0), lost))
+            store(odds, offset, p / doubt)
         for k in range(size):
             slot = np.int64(float_bits(odds[k]) >> _SHIFT) - _LOWEST
             slots[k] = min(max(slot, 0), N_BINS - 1)

@@ -112,10 +112,10 @@ def least_squares(
 
 def _dense(batches: Iterable[Batch], width: int, intercept: bool) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (rows, labels, weights) in chunks; dense rows with a last column for the intercept."""
-    for whole in batches:
-        check_width(whole, width - 1, "there are weights")
-        for start in range(0, len(whole), _ROWS):
-            batch = whole[start : start + _ROWS]
+    for full_batch in batches:
+        check_width(full_batch, width - 1, "there are weights")
+        for start in range(0, len(full_batch), _ROWS):
+            batch = full_batch[start : start + _ROWS]
             rows = np.full((len(batch), width), float(intercept))
             rows[:, :-1] = batch.to_csr(width - 1).toarray()
             yield rows, batch.labels, batch.weights_or_ones()
@@ -132,10 +132,10 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
     return lambda: require_labels([batches] if isinstance(batches, Batch) else batches)
 
 
-def check_width(batch: Batch, n_features: int, what: str) -> None:
+def check_width(batch: Batch, n_features: int, subject: str) -> None:
     """Raise BadInput if a batch has features beyond the fixed weights."""
-    if batch.max_index >= n_features and (found := int(batch.indices.max(initial=0))) >= n_features:
-        raise BadInput(f"feature {found} was met, but {what} only for features below {n_features}.")
+    if batch.max_index >= n_features and (index := int(batch.indices.max(initial=0))) >= n_features:
+        raise BadInput(f"feature {index} was met, but {subject} only for features below {n_features}.")
 
 
 def _loss_and_gradient(

@@ -10,9 +10,9 @@ RELIABILITY_GROUPS = 20
 def auc_from_histograms(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
     """Return the area under the ROC curve from histograms of both classes, bins on the last axis; NaN without pairs."""
     pairs = positives.sum(axis=-1) * negatives.sum(axis=-1)
-    below = np.cumsum(negatives, axis=-1) - negatives / 2  # ties count half
+    rank_sums = np.cumsum(negatives, axis=-1) - negatives / 2  # ties count half
     with np.errstate(invalid="ignore"):
-        return np.einsum("...k,...k", positives, below) / pairs
+        return np.einsum("...k,...k", positives, rank_sums) / pairs
 
 
 def reliability_of(

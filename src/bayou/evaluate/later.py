@@ -54,14 +54,14 @@ class LaterEvaluator:
         for block in self._delayed.blocks(batch.weights_or_ones(), self._examples):
             yield batch[block.start : block.stop], block.sampled - block.start
 
-    def add(self, block: Batch, kept: np.ndarray, later: Any, learned: Any) -> None:
-        """Add a block's predictions: `later` of the kept rows before learning it, `learned` of all rows while learning.
+    def add(self, block: Batch, sampled: np.ndarray, frozen: Any, learned: Any) -> None:
+        """Add a block's predictions: `frozen` of the sampled rows before learning it, `learned` of all rows meanwhile.
 
         Both are predictions (binary, multiclass or regression), or arrays of the expected label of each row.
         """
         labels, weights = np.asarray(block.labels), block.weights_or_ones()
         losses = np.full(len(block), np.nan)
-        losses[kept] = self._losses(later, labels[kept])
+        losses[sampled] = self._losses(frozen, labels[sampled])
         self._delayed.add(self._losses(learned, labels), weights, losses, self._examples)
         self._examples += int(np.count_nonzero(weights))
 
@@ -69,11 +69,11 @@ class LaterEvaluator:
         """Return the online loss and the expected loss of later rows, over the last half of the stream."""
         return self._delayed.loss()
 
-    def _losses(self, said: Any, labels: np.ndarray) -> np.ndarray:
+    def _losses(self, prediction: Any, labels: np.ndarray) -> np.ndarray:
         """Return squared losses, or log losses clipped at 32."""
-        if isinstance(said, ClassPrediction):
-            return class_log_losses(said.label_probability(labels))
-        expected = np.asarray(said if isinstance(said, np.ndarray) else said.expected, np.float64)
+        if isinstance(prediction, ClassPrediction):
+            return class_log_losses(prediction.label_probability(labels))
+        expected = np.asarray(prediction if isinstance(prediction, np.ndarray) else prediction.expected, np.float64)
         return (labels - expected) ** 2 if self._squares else log_losses(np.where(labels > 0, 1.0, -1.0), expected)
 
 
@@ -125,31 +125,31 @@ class LabelOrder:
         if abs(self.deviation) < SURE or abs(gap) < MATERIAL * self.expected_runs:
             return None
         if self.runs <= max(SORTED * self.expected_runs, len(self._counts)):
-            what, then = "rows are sorted by their labels, or nearly", "shuffle them, and train again"
+            finding, advice = "rows are sorted by their labels, or nearly", "shuffle them, and train again"
         else:
-            how = "come in longer runs than" if gap < 0 else "alternate more than"
-            what = f"labels {how} by chance"
-            then = (
+            comparison = "come in longer runs than" if gap < 0 else "alternate more than"
+            finding = f"labels {comparison} by chance"
+            advice = (
                 "if the order of the rows means nothing, shuffle them; else go by what is expected on later rows, or "
                 f"by {option('holdout')}"
             )
-        found = f"{self.runs:,} runs of equal labels, {self.expected_runs:,.0f} by chance"
-        return f"{what} ({found}): the loss as it learned profits from that, and is not that of later rows; {then}"
+        runs = f"{self.runs:,} runs of equal labels, {self.expected_runs:,.0f} by chance"
+        return f"{finding} ({runs}): the loss as it learned profits from that, and is not that of later rows; {advice}"
 
 
 def _counted(labels: np.ndarray) -> list[tuple[float, int]]:
     """Return the distinct labels and their counts. With at most two distinct labels nothing needs to be sorted."""
-    others = labels[labels != labels[0]]
-    if len(others) and (others != others[0]).any():
-        found, often = np.unique(labels, return_counts=True)
-        return list(zip(found.tolist(), often.tolist(), strict=True))
-    counted = [(float(labels[0]), len(labels) - len(others))]
-    return [*counted, (float(others[0]), len(others))] if len(others) else counted
+    rest = labels[labels != labels[0]]
+    if len(rest) and (rest != rest[0]).any():
+        values, times = np.unique(labels, return_counts=True)
+        return list(zip(values.tolist(), times.tolist(), strict=True))
+    counted = [(float(labels[0]), len(labels) - len(rest))]
+    return [*counted, (float(rest[0]), len(rest))] if len(rest) else counted
 
 
-def describe(later: LaterLoss) -> str:
+def describe(loss: LaterLoss) -> str:
     """Describe the two losses in a sentence."""
     return (
-        f"over the last half the {later.measure} is {later.learned:.4g} as it learned, told every label before the "
-        f"next row; once it has stopped learning, {later.expected:.4g} ± {later.error:.2g} is expected on later rows"
+        f"over the last half the {loss.measure} is {loss.learned:.4g} as it learned, told every label before the "
+        f"next row; once it has stopped learning, {loss.expected:.4g} ± {loss.error:.2g} is expected on later rows"
     )

@@ -119,26 +119,26 @@ class ClassMeter(ClassifierMeter):
         self, predictions: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray,
         classes: Any = None, unseen: Any = None,
     ) -> None:  # fmt: skip
-        chances = np.ascontiguousarray(predictions, np.float64)
-        rows, width = chances.shape
+        matrix = np.ascontiguousarray(predictions, np.float64)
+        rows, width = matrix.shape
         unseen = column(np.zeros(rows) if unseen is None else unseen, "unseen", rows)
         names = column(np.arange(width) if classes is None else classes, "classes", width)
-        _refuse(chances, unseen, labels, weights, losses, names)
-        columns, numbers = self._places(names, labels, weights)
+        _refuse(matrix, unseen, labels, weights, losses, names)
+        columns, label_slots = self._places(names, labels, weights)
         lacking = np.setdiff1d(np.arange(self._detailed), columns)
         _score(
-            chances, unseen, numbers, weights, losses, self.regret, columns, lacking, self._totals, self._counts,
+            matrix, unseen, label_slots, weights, losses, self.regret, columns, lacking, self._totals, self._counts,
             self._groups, self._bins[: self._detailed], self._confusion, self._points, self._curve,
         )  # fmt: skip
 
-    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
+    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **extra: Any) -> None:
         self.add(
             prediction.probability,
             labels,
             weights,
             classes=prediction.labels,
             unseen=prediction.unseen_probability,
-            **more,
+            **extra,
         )
 
     def _places(self, names: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -147,19 +147,19 @@ class ClassMeter(ClassifierMeter):
         for label in (*names.tolist(), *new[np.argsort(first)].tolist()):
             self._slots.setdefault(label, len(self._slots))
         self._make_room()
-        met, which = np.unique(labels, return_inverse=True)
-        of_labels = np.array([self._slots.get(label, -1) for label in met.tolist()], np.int64)
-        return np.array([self._slots[label] for label in names.tolist()], np.int64), of_labels[which]
+        distinct, index_of = np.unique(labels, return_inverse=True)
+        of_labels = np.array([self._slots.get(label, -1) for label in distinct.tolist()], np.int64)
+        return np.array([self._slots[label] for label in names.tolist()], np.int64), of_labels[index_of]
 
     def _make_room(self) -> None:
         """Extend the histograms and the confusion to new classes; all rows so far count as rows of other classes."""
-        had, now, room = self._detailed, min(len(self._slots), DETAILED), len(self._bins)
-        if now > room:
-            more = min(max(2 * room, now), DETAILED) - room
-            self._bins = np.pad(self._bins, ((0, more), (0, 0), (0, 0)))
-            self._confusion = np.pad(self._confusion, (0, more))
-        self._bins[had:now, 0, _MISSED] = self._totals[WEIGHT]
-        self._detailed = now
+        had, n_detailed, capacity = self._detailed, min(len(self._slots), DETAILED), len(self._bins)
+        if n_detailed > capacity:
+            n_extra = min(max(2 * capacity, n_detailed), DETAILED) - capacity
+            self._bins = np.pad(self._bins, ((0, n_extra), (0, 0), (0, 0)))
+            self._confusion = np.pad(self._confusion, (0, n_extra))
+        self._bins[had:n_detailed, 0, _MISSED] = self._totals[WEIGHT]
+        self._detailed = n_detailed
 
     def result(self) -> ClassEvaluation:
         """Return the evaluation of everything added so far; more can be added later."""
@@ -169,16 +169,16 @@ class ClassMeter(ClassifierMeter):
         table = self._table(labels, mass_of, order)
         aucs = table["auc"][~np.isnan(table["auc"])]
         mass = self._groups[:, _MISSED] + self._groups[:, _HIT]
-        some = mass > 0
+        has_mass = mass > 0
         gaps = np.abs(self._groups[:, _HIT] - self._groups[:, _SAID]).sum()
         return ClassEvaluation(
             **self._shared(),
             auc=float(aucs.mean()) if len(aucs) else None,
             calibration_error=ratio(gaps, self.weight),
             reliability={
-                "probability": self._groups[some, _SAID] / mass[some],
-                "rate": self._groups[some, _HIT] / mass[some],
-                "mass": mass[some],
+                "probability": self._groups[has_mass, _SAID] / mass[has_mass],
+                "rate": self._groups[has_mass, _HIT] / mass[has_mass],
+                "mass": mass[has_mass],
             },
             classes=table,
             class_reliability=[reliability_of(*bins[k].T)[1] for k in order[:SHOWN]],
@@ -186,8 +186,8 @@ class ClassMeter(ClassifierMeter):
         )
 
     def _table(self, labels: np.ndarray, mass: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
-        bins, own = self._bins[: self._detailed], slice(1, self._detailed + 1)
-        right, predicted = np.diagonal(self._confusion)[own], self._confusion[:, own].sum(axis=0)
+        bins, listed = self._bins[: self._detailed], slice(1, self._detailed + 1)
+        right, predicted = np.diagonal(self._confusion)[listed], self._confusion[:, listed].sum(axis=0)
         with np.errstate(invalid="ignore"):
             columns = {
                 "label": labels,
@@ -201,17 +201,17 @@ class ClassMeter(ClassifierMeter):
 
     def _shown_confusion(self, order: np.ndarray) -> np.ndarray:
         """Return the confusion of the first SHOWN classes in this order; the last row and column pool the others."""
-        shown = min(len(order), SHOWN)
-        place = np.full(len(self._confusion), shown)
-        place[order[:shown] + 1] = np.arange(shown)
-        whole = np.zeros((shown + 1, shown + 1))
-        np.add.at(whole, np.ix_(place, place), self._confusion)
-        size = shown + (len(self._slots) > shown)
-        return whole[:size, :size]
+        n_shown = min(len(order), SHOWN)
+        position = np.full(len(self._confusion), n_shown)
+        position[order[:n_shown] + 1] = np.arange(n_shown)
+        pooled = np.zeros((n_shown + 1, n_shown + 1))
+        np.add.at(pooled, np.ix_(position, position), self._confusion)
+        size = n_shown + (len(self._slots) > n_shown)
+        return pooled[:size, :size]
 
 
 def _refuse(
-    chances: np.ndarray,
+    probabilities: np.ndarray,
     unseen: np.ndarray,
     labels: np.ndarray,
     weights: np.ndarray,
@@ -221,10 +221,10 @@ def _refuse(
     """Raise BadInput if any example, or the classes, cannot be scored."""
     if len(np.unique(names)) < len(names) or not np.isfinite(names).all():
         raise BadInput("classes are the labels of the columns, finite numbers that differ.")
-    improbable, bad = _look(chances, unseen, labels, weights, losses)
+    improbable, bad = _look(probabilities, unseen, labels, weights, losses)
     if improbable >= 0:
         raise BadInput(
-            f"row {improbable}: the probabilities are {np.array2string(chances[improbable], threshold=6)} and "
+            f"row {improbable}: the probabilities are {np.array2string(probabilities[improbable], threshold=6)} and "
             f"{unseen[improbable]} for unseen classes; each lies between 0 and 1, and those of a row add up to 1."
         )
     if bad >= 0:
@@ -235,14 +235,14 @@ def _refuse(
 
 
 @kernel
-def _look(chances, unseen, labels, weights, losses):
+def _look(probabilities, unseen, labels, weights, losses):
     """Return (row, -1) for the first invalid probabilities or (-1, row) for other invalid values; (-1, -1) if none."""
     for row in range(labels.size):
-        whole, fine = 0.0, 0.0 <= unseen[row] <= 1.0
-        for k in range(chances.shape[1]):
-            fine = fine and 0.0 <= chances[row, k] <= 1.0
-            whole += chances[row, k]
-        if not fine or whole > _MOST:
+        total, is_valid = 0.0, 0.0 <= unseen[row] <= 1.0
+        for k in range(probabilities.shape[1]):
+            is_valid = is_valid and 0.0 <= probabilities[row, k] <= 1.0
+            total += probabilities[row, k]
+        if not is_valid or total > _MOST:
             return row, -1
         if not (abs(labels[row]) < np.inf and 0.0 <= weights[row] < np.inf and abs(losses[row]) < np.inf):
             return -1, row
@@ -251,9 +251,9 @@ def _look(chances, unseen, labels, weights, losses):
 
 @kernel
 def _score(
-    chances,
+    probabilities,
     unseen,
-    numbers,
+    label_slots,
     weights,
     comparator_losses,
     has_comparator,
@@ -269,31 +269,31 @@ def _score(
 ):
     """Add predictions to the state of a `ClassMeter`, in order.
 
-    `numbers` are the slots of the rows' classes, `columns` those of the columns, `lacking` those without a column.
+    `label_slots` are the slots of the rows' classes, `columns` those of the columns, `lacking` those without a column.
     """
     detailed = bins.shape[0]
-    for row in range(numbers.size):
+    for row in range(label_slots.size):
         weight = weights[row]
         if weight == 0.0:
             continue
-        label, rest = numbers[row], 1.0 - unseen[row]
-        best, top, own, squares = -1, 0.0, 0.0, unseen[row] * unseen[row]
+        label, scale = label_slots[row], 1.0 - unseen[row]
+        best, top, p_label, squares = -1, 0.0, 0.0, unseen[row] * unseen[row]
         for k in range(columns.size):
-            p = chances[row, k] * rest + 0.0  # turns -0 into 0; the bits of -0 are those of a large number
-            place = columns[k]
+            p = probabilities[row, k] * scale + 0.0  # turns -0 into 0; the bits of -0 are those of a large number
+            column_slot = columns[k]
             if p > top:
-                best, top = place, p
-            if place == label:
-                own = p
+                best, top = column_slot, p
+            if column_slot == label:
+                p_label = p
             squares += p * p
-            if place < detailed:
+            if column_slot < detailed:
                 slot = np.int64(float_bits(p / max(1.0 - p, 2.0**-54)) >> _SHIFT) - _LOWEST
                 slot = min(max(slot, 0), N_BINS - 1)
-                bins[place, slot, np.int64(place == label)] += weight
-                bins[place, slot, _SAID] += weight * p
+                bins[column_slot, slot, np.int64(column_slot == label)] += weight
+                bins[column_slot, slot, _SAID] += weight * p
         for k in range(lacking.size):
             bins[lacking[k], 0, np.int64(lacking[k] == label)] += weight
-        chance = own if own > 0.0 else unseen[row]
+        chance = p_label if p_label > 0.0 else unseen[row]
         loss = -weight * math.log(max(chance, 2.2250738585072014e-308))
         right = best == label
         add_loss(totals, weight, loss, has_comparator, comparator_losses[row])

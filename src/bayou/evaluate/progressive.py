@@ -116,10 +116,10 @@ class PredictedBatch(NamedTuple):
         """The expected labels (binary: P(y = 1)); for multiclass, the class probabilities."""
         return self.prediction if isinstance(self.prediction, np.ndarray) else self.prediction.expected
 
-    def score(self, meter: Any, **more: Any) -> None:
+    def score(self, meter: Any, **extra: Any) -> None:
         """Add the predictions to a meter."""
         add = meter.add if isinstance(self.prediction, np.ndarray) else meter.add_prediction
-        add(self.prediction, self.batch.labels, self.batch.weights, nonzeros=self.batch.counted_nonzeros, **more)
+        add(self.prediction, self.batch.labels, self.batch.weights, nonzeros=self.batch.counted_nonzeros, **extra)
 
 
 def predict_then_learn(learner: Any, batch: Batch, behind: SerialExecutor | None = None) -> PredictedBatch:
@@ -231,14 +231,14 @@ class DelayedLabels:
     def _pop_oldest(self, n: int) -> Batch:
         """Remove and return the n examples that have waited longest."""
         self.n_waiting -= n
-        parts = [self.waiting[0][:0]]
+        batches = [self.waiting[0][:0]]
         while n:
             first = self.waiting.popleft()
-            parts.append(first[:n])
+            batches.append(first[:n])
             if len(first) > n:
                 self.waiting.appendleft(first[n:])
-            n -= len(parts[-1])
-        return Batch.concatenate(parts)
+            n -= len(batches[-1])
+        return Batch.concatenate(batches)
 
 
 def _interleave(batch: Batch, due: Batch) -> Batch:

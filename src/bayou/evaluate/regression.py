@@ -33,7 +33,7 @@ class RegressionEvaluation(BaseEvaluation):
         r2: 1 - summed squared loss / that of predicting each label by the mean of those before it (the first by 0), so
             that both start from nothing.
         r2_final: the same against the mean of all labels, known only in hindsight: the R2 of scikit-learn.
-        coverage: fraction of labels in the central 90 % of their predictive distribution; None if the learner has none.
+        coverage: fraction of labels in the central 90% of their predictive distribution; None if the learner has none.
 
     >>> meter = RegressionMeter()
     >>> meter.add([1.0, 2.0], labels=[1.0, 4.0])
@@ -44,7 +44,7 @@ class RegressionEvaluation(BaseEvaluation):
     MEASURES = ("squared_loss", "r2", "r2_final", "mean_absolute_error", "coverage")
     HEADLINE = (
         *(("squared loss", "squared_loss"), ("R2 over the running mean", "r2")),
-        *(("mean absolute error", "mean_absolute_error"), ("in 90 % intervals", "coverage")),
+        *(("mean absolute error", "mean_absolute_error"), ("in 90% intervals", "coverage")),
     )
 
     squared_loss: float | None
@@ -77,18 +77,18 @@ class RegressionMeter(BaseMeter):
         self, predictions: np.ndarray, labels: np.ndarray, weights: np.ndarray, losses: np.ndarray, nearer: Any = None
     ) -> None:
         means = column(predictions, "means", len(labels))
-        told = np.full(means.size, np.nan) if nearer is None else column(nearer, "nearer", means.size)
+        levels = np.full(means.size, np.nan) if nearer is None else column(nearer, "nearer", means.size)
         for name, values in (("mean", means), ("label", labels), ("weight", weights), ("comparator's loss", losses)):
-            fine = np.isfinite(values) & ((values >= 0) | (name != "weight"))
-            if not fine.all():
-                k = int(fine.argmin())
+            is_valid = np.isfinite(values) & ((values >= 0) | (name != "weight"))
+            if not is_valid.all():
+                k = int(is_valid.argmin())
                 raise BadInput(f"{name} {k} is {values[k]}; it must be a finite number{' >= 0' * (name == 'weight')}.")
         _score(
-            means, labels, weights, losses, told, self.regret, self._totals, self._counts, self._points, self._curve
+            means, labels, weights, losses, levels, self.regret, self._totals, self._counts, self._points, self._curve
         )  # fmt: skip
 
-    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **more: Any) -> None:
-        self.add(prediction.expected, labels, weights, nearer=prediction.central_probability(labels), **more)
+    def _add_known(self, prediction: Any, labels: np.ndarray, weights: Any, **extra: Any) -> None:
+        self.add(prediction.expected, labels, weights, nearer=prediction.central_probability(labels), **extra)
 
     def result(self) -> RegressionEvaluation:
         """Return the evaluation of everything added so far; more can be added later."""

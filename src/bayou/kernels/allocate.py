@@ -53,8 +53,8 @@ def zeros(context, builder, sig, args):
 def aligned_zeros_1d(context, builder, sig, args):
     """Return zeros aligned to a cache line: a vector of eight float64 is then one line, not parts of two."""
     kind, size = sig.return_type, context.cast(builder, args[0], sig.args[0], types.intp)
-    spare = LINE // (kind.dtype.bitwidth // 8)
-    array = empty_array(context, builder, kind, [builder.add(size, size.type(spare))])
+    padding = LINE // (kind.dtype.bitwidth // 8)
+    array = empty_array(context, builder, kind, [builder.add(size, size.type(padding))])
     start = builder.ptrtoint(array.data, size.type)
     start = builder.and_(builder.add(start, size.type(LINE - 1)), size.type(-LINE))
     array.data = builder.inttoptr(start, array.data.type)

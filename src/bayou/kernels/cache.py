@@ -61,10 +61,10 @@ class KernelCache(StoredCode):
 
     def find(self, sig: Any, processor: Any) -> bytes | None:
         name = self._file_name(sig, processor)
-        found = _read(name)
-        if found is None and _wait_for_other_process(name):
-            found = _read(name)
-        return found
+        content = _read(name)
+        if content is None and _wait_for_other_process(name):
+            content = _read(name)
+        return content
 
     def keep(self, sig: Any, processor: Any, content: bytes) -> None:
         _write(self._file_name(sig, processor), content)
@@ -105,18 +105,18 @@ def _usual() -> list[Path]:
 
 
 def _safe(candidates: list[Path]) -> list[Path]:
-    found = []
-    for place in candidates:
+    folders = []
+    for folder in candidates:
         # Whoever can write to the package's folder can change its sources: folders above it do not matter.
-        why = ownership.why_unsafe(place, within=PACKAGE)
-        if why is None:
-            found.append(place)
+        reason = ownership.why_unsafe(folder, within=PACKAGE)
+        if reason is None:
+            folders.append(folder)
         else:
             notice(
-                f"compiled kernels in {place.parent} are not used, for {why}; set NUMBA_CACHE_DIR to a folder of your "
-                "own, or remove that one"
+                f"compiled kernels in {folder.parent} are not used, for {reason}; set NUMBA_CACHE_DIR to a folder of "
+                "your own, or remove that one"
             )
-    return found
+    return folders
 
 
 def sources() -> Iterator[Path]:
@@ -154,9 +154,9 @@ def _users_folder() -> Path:
 
 def _read(name: str) -> bytes | None:
     """Return the content of a cache file; None if it is missing, damaged or unsafe."""
-    for place in places():
+    for folder in places():
         with suppress(OSError):
-            content = ownership.read(place, name, within=PACKAGE)
+            content = ownership.read(folder, name, within=PACKAGE)
             if content is not None and zlib.crc32(content[4:]) == int.from_bytes(content[:4], "little"):
                 return content[4:]
     return None
@@ -164,17 +164,17 @@ def _read(name: str) -> bytes | None:
 
 def _write(name: str, content: bytes) -> None:
     """Write a cache file atomically. Processes that write the same file at the same time write the same content."""
-    place = writable()
-    if place is None:
+    folder = writable()
+    if folder is None:
         return
     with suppress(OSError):  # e.g. a full disk: the kernel will be compiled again
-        temporary = place / f"{name}.{os.getpid()}"  # one thread compiles at a time
+        temporary = folder / f"{name}.{os.getpid()}"  # one thread compiles at a time
         try:
             ownership.write(temporary, zlib.crc32(content).to_bytes(4, "little") + content)
-            temporary.replace(place / name)
+            temporary.replace(folder / name)
         finally:
             temporary.unlink(missing_ok=True)
-            _claim(place, name).unlink(missing_ok=True)
+            _claim(folder, name).unlink(missing_ok=True)
 
 
 def _wait_for_other_process(name: str) -> bool:
@@ -182,11 +182,11 @@ def _wait_for_other_process(name: str) -> bool:
 
     In this way processes that need the same kernels share the work: those of a test run, and those of `runs.warming`.
     """
-    place = writable()
-    if place is None:
+    folder = writable()
+    if folder is None:
         return False
-    claim = _claim(place, name)
-    while not (place / name).exists():
+    claim = _claim(folder, name)
+    while not (folder / name).exists():
         try:
             with open(claim, "x") as file:
                 file.write(str(os.getpid()))
@@ -202,8 +202,8 @@ def _wait_for_other_process(name: str) -> bool:
     return True
 
 
-def _claim(place: Path, name: str) -> Path:
-    return place / f"{name}.claim"
+def _claim(folder: Path, name: str) -> Path:
+    return folder / f"{name}.claim"
 
 
 def _still_works(claim: Path) -> bool:
@@ -219,14 +219,14 @@ def _still_works(claim: Path) -> bool:
 
 def writable() -> Path | None:
     """Return the first of `places` that is writable; None, with a notice, if there is none."""
-    for place in places():
+    for folder in places():
         with suppress(OSError):
-            if not place.is_dir():
+            if not folder.is_dir():
                 # In the package everyone may read it, like the sources: root may have compiled for other users.
-                ownership.make_folder(place, 0o755 if place.is_relative_to(PACKAGE) else 0o700)
-                _remove_old_caches(place)
-            if place in places() and os.access(place, os.W_OK):  # again: another user may have been faster
-                return place
+                ownership.make_folder(folder, 0o755 if folder.is_relative_to(PACKAGE) else 0o700)
+                _remove_old_caches(folder)
+            if folder in places() and os.access(folder, os.W_OK):  # again: another user may have been faster
+                return folder
     notice(notice_no_cache())
     return None
 
@@ -234,28 +234,28 @@ def writable() -> Path | None:
 @cache
 def plain_folder() -> Path | None:
     """Return a folder, private to this user, for Numba's own cache files of these sources; None if there is none."""
-    place = writable()
-    if place is None:
+    folder = writable()
+    if folder is None:
         return None
-    ownership.make_folder(place / "plain", 0o700)
-    return place / "plain"
+    ownership.make_folder(folder / "plain", 0o700)
+    return folder / "plain"
 
 
 def notice_no_cache() -> str:
-    tried = " nor ".join(str(place.parent) for place in (places() or _usual()))
+    tried = " nor ".join(str(folder.parent) for folder in (places() or _usual()))
     return (
         f"compiled kernels cannot be kept, so every start compiles anew: neither {tried} can be written to; set "
         "NUMBA_CACHE_DIR to a folder that can"
     )
 
 
-def _remove_old_caches(place: Path) -> None:
+def _remove_old_caches(folder: Path) -> None:
     """Remove this user's oldest folders for other sources or settings."""
     with suppress(OSError):  # another process may do the same
-        others = [
-            other
-            for other in place.parent.iterdir()
-            if other != place and re.fullmatch("[0-9a-f]{16}", other.name) and ownership.is_own_folder(other)
+        old_folders = [
+            path
+            for path in folder.parent.iterdir()
+            if path != folder and re.fullmatch("[0-9a-f]{16}", path.name) and ownership.is_own_folder(path)
         ]
-        for other in sorted(others, key=lambda other: other.stat().st_mtime)[:-OTHERS_KEPT]:
-            shutil.rmtree(other, ignore_errors=True)
+        for path in sorted(old_folders, key=lambda path: path.stat().st_mtime)[:-OTHERS_KEPT]:
+            shutil.rmtree(path, ignore_errors=True)

@@ -49,10 +49,10 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 def is_plain() -> bool:
     """Return whether kernels are compiled by Numba's `njit`, with a notice that gives the reason."""
-    why = numba_private.why_plain()
-    if why is not None:
-        notice(f"kernels are compiled the plain way, which makes a first start slower, for {why}")
-    return why is not None
+    reason = numba_private.why_plain()
+    if reason is not None:
+        notice(f"kernels are compiled the plain way, which makes a first start slower, for {reason}")
+    return reason is not None
 
 
 def _watch() -> AbstractContextManager[None]:
@@ -61,10 +61,10 @@ def _watch() -> AbstractContextManager[None]:
 
 def _plain_kernel(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Compile a function by `njit`, with its cache files next to ours and valid for the same sources only."""
-    place = cache.plain_folder()
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = "" if place is None else os.fspath(place)  # Numba reads it once, in `njit`
+    folder = cache.plain_folder()
+    previous_folder = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = "" if folder is None else os.fspath(folder)  # Numba reads it once, in `njit`
     try:
-        return numba.njit(nogil=True, error_model="numpy", cache=place is not None, **options)(function)
+        return numba.njit(nogil=True, error_model="numpy", cache=folder is not None, **options)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        numba.config.CACHE_DIR = previous_folder

@@ -19,9 +19,9 @@ _NUMBERS = Vec(types.float64)
 def at_most(context, builder, sig, args):
     """Return how many of the eight numbers at an address are at most x."""
     x = splat(context, builder, args[1], sig.args[1], _NUMBERS)
-    numbers = builder.load(builder.inttoptr(args[0], x.type.as_pointer()))
-    numbers.align = 8
-    return _count(builder, builder.fcmp_ordered("<=", numbers, x))
+    vector = builder.load(builder.inttoptr(args[0], x.type.as_pointer()))
+    vector.align = 8
+    return _count(builder, builder.fcmp_ordered("<=", vector, x))
 
 
 @instruction(lambda x: types.int64(types.float64))

@@ -21,9 +21,9 @@ LN2, LOG2E = math.log(2.0), 1.0 / math.log(2.0)
 def _times_power_of_two(context, builder, sig, args):
     """Return vec * 2^exponent for integer exponents that keep the result normal, by adding to the exponent bits."""
     bits, mantissa = (32, 23) if sig.args[0].scalar == types.float32 else (64, 52)
-    whole = ir.VectorType(ir.IntType(bits), LANES)
-    shift = builder.shl(builder.fptosi(args[1], whole), ir.Constant(whole, [mantissa] * LANES))
-    return builder.bitcast(builder.add(builder.bitcast(args[0], whole), shift), args[0].type)
+    integers = ir.VectorType(ir.IntType(bits), LANES)
+    shift = builder.shl(builder.fptosi(args[1], integers), ir.Constant(integers, [mantissa] * LANES))
+    return builder.bitcast(builder.add(builder.bitcast(args[0], integers), shift), args[0].type)
 
 
 def _series(function, degree, low, high):
@@ -35,13 +35,13 @@ def _series(function, degree, low, high):
 @instruction(lambda x, coefficients: x(x, coefficients))
 def polynomial(context, builder, sig, args):
     """Return c[0] + c[1] x + c[2] x^2 + ... of a vector, by a tree (Estrin) instead of Horner's chain."""
-    numbers = cgutils.unpack_tuple(builder, args[1])
-    terms = [splat(context, builder, n, kind, sig.args[0]) for n, kind in zip(numbers, sig.args[1], strict=True)]
+    constants = cgutils.unpack_tuple(builder, args[1])
+    terms = [splat(context, builder, n, kind, sig.args[0]) for n, kind in zip(constants, sig.args[1], strict=True)]
     power = args[0]
     while len(terms) > 1:
-        odd = [builder.fmul(term, power, flags=FUSE) for term in terms[1::2]]
-        alone = terms[::2][len(odd) :]
-        terms = [builder.fadd(*pair, flags=FUSE) for pair in zip(odd, terms[::2], strict=False)] + alone
+        odd_terms = [builder.fmul(term, power, flags=FUSE) for term in terms[1::2]]
+        alone = terms[::2][len(odd_terms) :]
+        terms = [builder.fadd(*pair, flags=FUSE) for pair in zip(odd_terms, terms[::2], strict=False)] + alone
         power = builder.fmul(power, power, flags=FUSE)
     return terms[0]
 
@@ -88,8 +88,8 @@ def expm1(x):
     power = min(max(x * LOG2E, POWERS_64[0]), POWERS_64[1])
     n = nearest(power)
     f = power - n
-    whole = _times_power_of_two(broadcast(x, 1.0), n)
-    return whole * (f * polynomial(f, _SERIES_64[1:])) + (whole - 1.0)
+    power_of_two = _times_power_of_two(broadcast(x, 1.0), n)
+    return power_of_two * (f * polynomial(f, _SERIES_64[1:])) + (power_of_two - 1.0)
 
 
 @kernel(forceinline=True)
@@ -127,8 +127,8 @@ def _by_type(for_32, for_64):
     def choose(vec):
         if not isinstance(vec, Vec):
             return None
-        chosen = for_32 if vec.scalar == types.float32 else for_64
-        return lambda vec: chosen(vec)
+        implementation = for_32 if vec.scalar == types.float32 else for_64
+        return lambda vec: implementation(vec)
 
     return function
 
@@ -166,10 +166,10 @@ def log_sigmoid(z):
 @instruction(lambda vec: types.UniTuple(vec, 2)(vec))
 def _parts(context, builder, sig, args):
     """Return (e, m) with x = 2^e m and m in [sqrt(1/2), sqrt(2)), of a vector of positive, normal float64."""
-    whole = ir.VectorType(ir.IntType(64), LANES)
-    bits = builder.bitcast(args[0], whole)
-    root_half = ir.Constant(whole, [0x3FE6A09E667F3BCD] * LANES)
-    mantissa = ir.Constant(whole, [52] * LANES)
+    integers = ir.VectorType(ir.IntType(64), LANES)
+    bits = builder.bitcast(args[0], integers)
+    root_half = ir.Constant(integers, [0x3FE6A09E667F3BCD] * LANES)
+    mantissa = ir.Constant(integers, [52] * LANES)
     exponent = builder.ashr(builder.sub(bits, root_half), mantissa)
     scaled = builder.bitcast(builder.sub(bits, builder.shl(exponent, mantissa)), args[0].type)
     return context.make_tuple(builder, sig.return_type, [builder.sitofp(exponent, args[0].type), scaled])

@@ -64,18 +64,18 @@ def put_value(context, builder, sig, args):
     address, wide, value = args
     narrow = builder.fptrunc(value, ir.FloatType())
     with builder.if_else(wide) as branches:
-        for branch, number in zip(branches, (value, narrow), strict=True):
+        for branch, stored in zip(branches, (value, narrow), strict=True):
             with branch:
-                builder.store(number, builder.inttoptr(address, number.type.as_pointer()))
+                builder.store(stored, builder.inttoptr(address, stored.type.as_pointer()))
     return builder.select(wide, value, builder.fpext(narrow, value.type))
 
 
 @kernel(forceinline=True)
-def eight_digits(number):
+def eight_digits(value):
     """Return the eight digits of a number below 10^8 as bytes of a word, the first digit in the lowest byte."""
     # Halves of four digits, then pairs, then digits; each step divides all parts at once.
-    x = number // np.uint64(10_000)
-    x |= (number - np.uint64(10_000) * x) << np.uint64(32)
+    x = value // np.uint64(10_000)
+    x |= (value - np.uint64(10_000) * x) << np.uint64(32)
     hundreds = ((x * np.uint64(10486)) >> np.uint64(20)) & np.uint64(0x7F0000007F)
     x = hundreds | ((x - np.uint64(100) * hundreds) << np.uint64(16))
     tens = ((x * np.uint64(103)) >> np.uint64(10)) & np.uint64(0x000F000F000F000F)
@@ -83,28 +83,28 @@ def eight_digits(number):
 
 
 @kernel(forceinline=True)
-def put_eight_digits(address, number):
+def put_eight_digits(address, value):
     """Write the eight digits of a number below 10^8."""
-    put_word(address, eight_digits(number) | _ZEROS)
+    put_word(address, eight_digits(value) | _ZEROS)
 
 
 @kernel(forceinline=True)
-def put_whole(address, number):
+def put_whole(address, value):
     """Write a whole number from 0 to 10^16 - 1."""
-    number = np.uint64(number)
-    at = address
-    if number >= np.uint64(100_000_000):
-        upper = number // np.uint64(100_000_000)
+    value = np.uint64(value)
+    end = address
+    if value >= np.uint64(100_000_000):
+        upper = value // np.uint64(100_000_000)
         word = eight_digits(upper)
         first = trailing_zeros(word) >> 3
-        put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
-        at += 8 - first
-        put_eight_digits(at, number - upper * np.uint64(100_000_000))
-        return at + 8
-    word = eight_digits(number)
+        put_word(end, (word | _ZEROS) >> np.uint64(8 * first))
+        end += 8 - first
+        put_eight_digits(end, value - upper * np.uint64(100_000_000))
+        return end + 8
+    word = eight_digits(value)
     first = min(trailing_zeros(word) >> 3, 7)  # one digit for 0
-    put_word(at, (word | _ZEROS) >> np.uint64(8 * first))
-    return at + 8 - first
+    put_word(end, (word | _ZEROS) >> np.uint64(8 * first))
+    return end + 8 - first
 
 
 @kernel(forceinline=True)
@@ -129,35 +129,35 @@ def _nine_digits(size):
 def _put_nine(address, negative, mantissa, power):
     """Write mantissa * 10^(power - 8), where the mantissa has nine digits, without trailing zeros."""
     put_byte(address, _MINUS)
-    at = address + negative  # no branch: signs are unpredictable
+    end = address + negative  # no branch: signs are unpredictable
     upper = mantissa // np.uint64(10)
     last = np.int64(mantissa - upper * np.uint64(10))
     word = eight_digits(upper)
     count = 9 if last else 8 - (leading_zeros(word) >> 3)
     text = word | _ZEROS
     if _LEAST_PLAIN <= power < 0:
-        put_word(at, _NOUGHT_POINT)
-        at += 1 - power
-        put_word(at, text)
-        put_byte(at + 8, _ZERO + last)
-        return at + count
+        put_word(end, _NOUGHT_POINT)
+        end += 1 - power
+        put_word(end, text)
+        put_byte(end + 8, _ZERO + last)
+        return end + count
     plain = 0 <= power <= _MOST_PLAIN
-    before = power + 1 if plain else 1  # digits before the point
-    put_word(at, text)
-    if before < 8:
-        put_word(at + before + 1, text >> np.uint64(8 * before))
-    put_byte(at + (9 if before < 9 else 8), _ZERO + last)
-    if before < 9:
-        put_byte(at + before, _POINT)
-    at += before if count <= before else count + 1
+    n_before_point = power + 1 if plain else 1  # digits before the point
+    put_word(end, text)
+    if n_before_point < 8:
+        put_word(end + n_before_point + 1, text >> np.uint64(8 * n_before_point))
+    put_byte(end + (9 if n_before_point < 9 else 8), _ZERO + last)
+    if n_before_point < 9:
+        put_byte(end + n_before_point, _POINT)
+    end += n_before_point if count <= n_before_point else count + 1
     if not plain:
-        put_byte(at, _E)
-        at += 1
+        put_byte(end, _E)
+        end += 1
         if power < 0:
-            put_byte(at, _MINUS)
-            at += 1
-        at = put_whole(at, abs(power))
-    return at
+            put_byte(end, _MINUS)
+            end += 1
+        end = put_whole(end, abs(power))
+    return end
 
 
 @kernel

@@ -31,11 +31,11 @@ _POPULATE_WRITE = 23  # since Linux 5.14; Python's mmap has no name for it
 def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
     """Return zeros that use no memory until touched. Rows of whole cache lines (64 bytes) are aligned to them."""
     item = np.dtype(dtype).itemsize
-    room = np.zeros(rows * columns + 64 // item, dtype)
-    skip = -room.ctypes.data % 64 // item
-    if room.nbytes > MIN_ADVISED_BYTES:
-        _advise(room, "MADV_NOHUGEPAGE")  # NumPy asks for huge ones
-    return room[skip : skip + rows * columns].reshape(rows, columns)
+    buffer = np.zeros(rows * columns + 64 // item, dtype)
+    skip = -buffer.ctypes.data % 64 // item
+    if buffer.nbytes > MIN_ADVISED_BYTES:
+        _advise(buffer, "MADV_NOHUGEPAGE")  # NumPy asks for huge ones
+    return buffer[skip : skip + rows * columns].reshape(rows, columns)
 
 
 class HugePageAdvisor:
@@ -55,10 +55,10 @@ class HugePageAdvisor:
 
     def note_touched(self, rows: np.ndarray | None) -> None:
         """Record that these rows of the tables are about to be touched (None: all), and switch to huge pages if due."""
-        places: Any = slice(None) if rows is None else rows.astype(np.int64) * self._stride // SMALL_PAGE_BYTES
-        self._touched[places] = True
-        more = len(self._touched) if rows is None else len(rows)
-        self._left, self._most = self._left - more, self._most + more
+        pages: Any = slice(None) if rows is None else rows.astype(np.int64) * self._stride // SMALL_PAGE_BYTES
+        self._touched[pages] = True
+        n_rows = len(self._touched) if rows is None else len(rows)
+        self._left, self._most = self._left - n_rows, self._most + n_rows
         if self._most * HUGE_PAGE_DENSITY > len(self._touched):
             self._most = int(np.count_nonzero(self._touched))
         if self._most * HUGE_PAGE_DENSITY > len(self._touched):

@@ -35,16 +35,16 @@ def inlined(function: Callable[..., Any] | None = None, **options: Any) -> Calla
     made = kernel(forceinline=True, **options)(function)
     if is_plain():
         return made
-    part = made.part
+    inner_kernel = made.part
 
     @intrinsic
     def call(typingctx, *args):
-        kind = types.Dispatcher(part)
+        kind = types.Dispatcher(inner_kernel)
         inner = typingctx.resolve_function_type(kind, args, {})
 
         def codegen(context, builder, sig, values):
-            given = cgutils.unpack_tuple(builder, values[0])
-            borrowed = [lent(context, builder, kind, value) for kind, value in zip(inner.args, given, strict=True)]
+            arguments = cgutils.unpack_tuple(builder, values[0])
+            borrowed = [lent(context, builder, kind, value) for kind, value in zip(inner.args, arguments, strict=True)]
             return context.get_function(kind, inner)(builder, borrowed)
 
         return inner.return_type(types.StarArgTuple(args)), codegen

@@ -100,13 +100,13 @@ def maximise(
     >>> maximise(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([5.0, 0.5]), 1.0)
     array([2., 0.])
     """
-    held = MatrixCurvature(curvature)
+    matrix = MatrixCurvature(curvature)
     weights = np.zeros(len(theta)) if weights is None else np.array(weights, np.float64)
     gradient = np.array(theta, np.float64)
     support = np.flatnonzero(weights)
-    held.subtract_product(support, weights[support], gradient)
+    matrix.subtract_product(support, weights[support], gradient)
     penalty = np.broadcast_to(np.asarray(penalty, np.float64), weights.shape)
-    improve(held, gradient, weights, penalty, tolerance)
+    improve(matrix, gradient, weights, penalty, tolerance)
     return weights
 
 
@@ -132,20 +132,20 @@ def improve(
         # Includes features close to a violation: they cost less than another round.
         beyond = np.abs(gradient) - NEAR_PENALTY_FRACTION * penalty
         beyond[support] = 0.0
-        outside = np.flatnonzero(beyond > 0.0)
-        room = max(MIN_BLOCK_FEATURES, len(support))
-        if len(outside) > room:
-            outside = np.sort(outside[np.argsort(-beyond[outside], kind="stable")[:room]])
-        work = np.union1d(support, outside)
+        violating = np.flatnonzero(beyond > 0.0)
+        max_violating = max(MIN_BLOCK_FEATURES, len(support))
+        if len(violating) > max_violating:
+            violating = np.sort(violating[np.argsort(-beyond[violating], kind="stable")[:max_violating]])
+        work = np.union1d(support, violating)
         block = curvature.block(work)
         stuck[work] = np.diag(block) <= 0.0
-        before, moved = weights[work], weights[work]
-        coordinate_descent(block, gradient[work], moved, penalty[work], 0.5 * tolerance, MAX_SWEEPS)
-        changed = np.flatnonzero(moved != before)
+        previous, updated = weights[work], weights[work]
+        coordinate_descent(block, gradient[work], updated, penalty[work], 0.5 * tolerance, MAX_SWEEPS)
+        changed = np.flatnonzero(updated != previous)
         if len(changed) == 0 and not stuck[work].any():
             break
-        weights[work] = moved
-        curvature.subtract_product(work[changed], (moved - before)[changed], gradient)
+        weights[work] = updated
+        curvature.subtract_product(work[changed], (updated - previous)[changed], gradient)
     return worst
 
 
@@ -178,7 +178,7 @@ def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sw
                     n_active += 1
             if worst <= tolerance or sweep == most_sweeps:
                 break
-        moved = 0.0
+        largest_change = 0.0
         for k in range(n_active):
             j = active[k]
             bend = curvature[j, j]
@@ -186,11 +186,11 @@ def coordinate_descent(curvature, gradient, weights, penalty, tolerance, most_sw
             change = best - weights[j]
             if change != 0.0:
                 weights[j] = best
-                moved = max(moved, abs(change) * bend)
+                largest_change = max(largest_change, abs(change) * bend)
                 for i in range(size):
                     gradient[i] -= curvature[j, i] * change
         # The active weights have converged: check whether others now violate.
-        look = moved <= 0.5 * tolerance
+        look = largest_change <= 0.5 * tolerance
         work += n_active * size
         while not look and work > 0.0:
             n = np.count_nonzero(weights)
@@ -241,17 +241,17 @@ def _newton(curvature, gradient, weights, penalty, active):
         return False
     # Phase 1: Cholesky's factor L of H on the support, and with it the first half of L L' step = rest.
     factor = empty((n, n), np.float64)
-    rest = empty(n, np.float64)
+    residual = empty(n, np.float64)
     step = empty(n, np.float64)
     level = False
     for i in range(n):
         row = support[i]
         for j in range(i):
             factor[i, j] = curvature[row, support[j]]
-        rest[i] = gradient[row] - penalty[row] * np.sign(weights[row])
-        step[i] = rest[i]
-        whole = curvature[row, row]
-        pivot = whole
+        residual[i] = gradient[row] - penalty[row] * np.sign(weights[row])
+        step[i] = residual[i]
+        diagonal = curvature[row, row]
+        pivot = diagonal
         for j in range(i):
             total = factor[i, j]
             for k in range(j):
@@ -259,21 +259,21 @@ def _newton(curvature, gradient, weights, penalty, active):
             factor[i, j] = total * factor[j, j]  # the diagonal holds 1 / L_jj, 0 for a feature left out
             step[i] -= factor[i, j] * step[j]
             pivot -= factor[i, j] * factor[i, j]
-        if pivot > SINGULAR * whole:
+        if pivot > SINGULAR * diagonal:
             factor[i, i] = 1.0 / math.sqrt(pivot)
             step[i] *= factor[i, i]
             continue
         # Feature i is a combination of those before it: step is the direction that changes no score.
-        size = abs(rest[i])
-        slope = rest[i]
+        size = abs(residual[i])
+        slope = residual[i]
         step[i] = 1.0
         for j in range(i - 1, -1, -1):
             total = -factor[i, j]
             for k in range(j + 1, i):
                 total -= factor[k, j] * step[k]
             step[j] = total * factor[j, j]
-            slope += step[j] * rest[j]
-            size += abs(step[j] * rest[j])
+            slope += step[j] * residual[j]
+            size += abs(step[j] * residual[j])
         level = abs(slope) > 1e-9 * size
         if level:
             n = i + 1
@@ -282,7 +282,7 @@ def _newton(curvature, gradient, weights, penalty, active):
         factor[i, : i + 1] = 0.0
         step[i] = 0.0
         for j in range(i):
-            step[j] = rest[j]
+            step[j] = residual[j]
             for k in range(j):
                 step[j] -= factor[j, k] * step[k]
             step[j] *= factor[j, j]
@@ -294,42 +294,42 @@ def _newton(curvature, gradient, weights, penalty, active):
                 step[k] -= factor[i, k] * step[i]
     # Phase 3: the share of the step after which the first weight becomes 0.
     way = 1.0
-    share = 1.0
+    fraction = 1.0
     if level:
         way = 1.0 if slope > 0.0 else -1.0
-        share = np.inf
+        fraction = np.inf
     first = -1
     for i in range(n):
         step[i] *= way
         if not abs(step[i]) < MAX_ABS_WEIGHT:
             return False
         weight = weights[support[i]]
-        if step[i] * weight < 0.0 and -weight / step[i] < share:
-            share = -weight / step[i]
+        if step[i] * weight < 0.0 and -weight / step[i] < fraction:
+            fraction = -weight / step[i]
             first = i
-    if not share < np.inf:
+    if not fraction < np.inf:
         return False
     # Phase 4: decide whether to take the full step and set weights to 0 that would change sign.
     clip = False
     if first >= 0 and not level:
         # Compare the gain of stopping at the first with that of clipping all; H step = rest.
         promised = 0.0
-        gained = 0.0
+        clipped_gain = 0.0
         for i in range(n):
-            promised += rest[i] * step[i]
+            promised += residual[i] * step[i]
             change = _clipped(weights[support[i]], step[i])
             bent = 0.0
             for k in range(n):
                 bent += curvature[support[i], support[k]] * _clipped(weights[support[k]], step[k])
-            gained += change * (rest[i] - 0.5 * bent)
-        clip = gained > share * (1.0 - 0.5 * share) * promised
+            clipped_gain += change * (residual[i] - 0.5 * bent)
+        clip = clipped_gain > fraction * (1.0 - 0.5 * fraction) * promised
     # Phase 5: take the step, and update the gradient.
     for i in range(n):
         j = support[i]
         if clip:
             best = weights[j] + _clipped(weights[j], step[i])
         else:
-            best = 0.0 if i == first else weights[j] + share * step[i]
+            best = 0.0 if i == first else weights[j] + fraction * step[i]
         if not abs(best) < MAX_ABS_WEIGHT:
             best = math.copysign(MAX_ABS_WEIGHT, best)
         change = best - weights[j]

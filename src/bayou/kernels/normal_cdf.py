@@ -52,8 +52,8 @@ _EXCESS = (
 @kernel(forceinline=True)
 def excess(x):
     """Return R(-x) - x for x >= 0, from sqrt(2/pi) at 0 to 1/x for large x; Mills' ratio is 1/(x + excess(x))."""
-    part = 1.0 / (x + 4.0)
-    return polynomial(part * -8.0 + 1.0, _EXCESS) * part
+    reciprocal = 1.0 / (x + 4.0)
+    return polynomial(reciprocal * -8.0 + 1.0, _EXCESS) * reciprocal
 
 
 @kernel(forceinline=True)

@@ -49,15 +49,15 @@ _missing: list[str] = []
 def _private(path: str) -> Any:
     """Return the object of a private name of Numba; if it is missing, record that and return a placeholder class."""
     module, *names = path.split(":")
-    found: Any = None
+    member: Any = None
     try:
-        found = importlib.import_module(module)
+        member = importlib.import_module(module)
         for name in names[0].split("."):
-            found = getattr(found, name)
+            member = getattr(member, name)
     except (ImportError, AttributeError):
         _missing.append(path.replace(":", "."))
         return type(names[0].rpartition(".")[2], (), {})
-    return found
+    return member
 
 
 _CPUDispatcher: Any = _private("numba.core.registry:CPUDispatcher")
@@ -106,8 +106,8 @@ def why_plain() -> str | None:
     tried = f"bayou was tried with Numba {'.'.join(map(str, OLDEST))} to {'.'.join(map(str, NEWEST))}"
     if _missing:
         return f"{versions} has no {_missing[0]} ({tried})"
-    if not OLDEST <= numba.version_info.short <= NEWEST and (wrong := _try()):
-        return f"{versions} cannot compile a kernel, {wrong} ({tried})"
+    if not OLDEST <= numba.version_info.short <= NEWEST and (failure := _try()):
+        return f"{versions} cannot compile a kernel, {failure} ({tried})"
     return None
 
 
@@ -115,17 +115,17 @@ def _try() -> str:
     """Compile, store and read a small kernel that calls another; return what went wrong, "" if nothing did."""
     import numpy as np
 
-    kept: dict[Any, bytes] = {}
+    stored: dict[Any, bytes] = {}
 
     class Memory(StoredCode):
         def __init__(self, function: Callable[..., Any]) -> None:
             pass
 
         def find(self, sig: Any, processor: Any) -> bytes | None:
-            return kept.get(sig)
+            return stored.get(sig)
 
         def keep(self, sig: Any, processor: Any, content: bytes) -> None:
-            kept[sig] = content
+            stored[sig] = content
 
     try:
         twice = Kernel(_twice, {}, Memory, nullcontext)
@@ -133,7 +133,7 @@ def _try() -> str:
             total = Kernel(_total_of(twice), {}, Memory, nullcontext)
             values = np.array([1.0, 2.0])
             values.flags.writeable = False
-            if total(values) != 6.0 or not kept:
+            if total(values) != 6.0 or not stored:
                 return "which gives another result"
     except Exception as error:
         return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
@@ -144,12 +144,12 @@ def _twice(x):
     return x + x
 
 
-def _total_of(part):
+def _total_of(inner):
     def total(values):
-        found = 0.0
+        result = 0.0
         for value in values:
-            found += part(value)
-        return found
+            result += inner(value)
+        return result
 
     return total
 
@@ -176,11 +176,11 @@ class Kernel(_CPUDispatcher):
         cache: Callable[[Callable[..., Any]], StoredCode],
         watch: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        asked = {"nopython": True, "nogil": True, "error_model": "numpy", "boundscheck": None, **options}
-        super().__init__(function, {}, {**asked, "no_cfunc_wrapper": True})
+        flags = {"nopython": True, "nogil": True, "error_model": "numpy", "boundscheck": None, **options}
+        super().__init__(function, {}, {**flags, "no_cfunc_wrapper": True})
         self._compiler = _compiler(self._compiler, _Library, watch)
         self._cache = cache(function)
-        self._asked, self._watch = asked, watch
+        self._asked, self._watch = flags, watch
 
     def compile(self, sig: Any) -> Any:
         args, result = _normalize_signature(sig)
@@ -205,7 +205,7 @@ def _writable(kind: types.Type) -> types.Type:
     if isinstance(kind, types.Array):
         return kind if kind.mutable else kind.copy(readonly=False)
     if isinstance(kind, types.BaseTuple):
-        return types.BaseTuple.from_types([_writable(part) for part in kind], getattr(kind, "instance_class", None))
+        return types.BaseTuple.from_types([_writable(member) for member in kind], getattr(kind, "instance_class", None))
     return kind
 
 
@@ -223,11 +223,11 @@ class InnerKernel(_CPUDispatcher):
     def compile(self, sig: Any) -> object:
         with global_compiler_lock:
             args, result = _normalize_signature(sig)
-            known = self.overloads.get(tuple(args))
-            if known is not None:
-                return known.entry_point
-            told = {"dispatcher": self, "args": args, "return_type": result}
-            with self._compiling_counter, event.trigger_event("numba:compile", data=told):
+            compiled_before = self.overloads.get(tuple(args))
+            if compiled_before is not None:
+                return compiled_before.entry_point
+            event_data = {"dispatcher": self, "args": args, "return_type": result}
+            with self._compiling_counter, event.trigger_event("numba:compile", data=event_data):
                 try:
                     compiled = self._compiler.compile(args, result)
                 except _ForceLiteralArg as asks:
@@ -308,12 +308,12 @@ class _TypedOnce(_TypingContext):
         if not plain or not all(isinstance(arg, _PLAIN_TYPES) for arg in args):
             return super()._resolve_user_function_type(func, args, kws, literals)
         key = kind, tuple(args)
-        found = self.known.get(key)
-        if found is None:
-            found = super()._resolve_user_function_type(func, args, kws, literals)
-            if found is not None:
-                self.known[key] = found
-        return found
+        resolved = self.known.get(key)
+        if resolved is None:
+            resolved = super()._resolve_user_function_type(func, args, kws, literals)
+            if resolved is not None:
+                self.known[key] = resolved
+        return resolved
 
 
 @functools.cache
@@ -357,8 +357,8 @@ class StoredCode(_NullCache):
 def lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """Return an array, or a tuple with its arrays, without reference counts."""
     if isinstance(kind, types.BaseTuple):
-        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
-        return context.make_tuple(builder, kind, [lent(context, builder, *part) for part in parts])
+        members = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(builder, kind, [lent(context, builder, *member) for member in members])
     if not isinstance(kind, types.Array):
         return value
     array = context.make_array(kind)(context, builder, value)

@@ -50,23 +50,23 @@ def read(folder: Path, name: str, within: Path) -> bytes | None:
     link, exposed = _around(folder, within)
     if link is not None:
         return None
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK)
     try:
-        if _why_not(folder, os.fstat(at), exposed) is not None:
+        if _why_not(folder, os.fstat(descriptor), exposed) is not None:
             return None
-        with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=at), "rb") as file:
+        with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=descriptor), "rb") as file:
             status = os.fstat(file.fileno())
             regular = stat.S_ISREG(status.st_mode)
             return file.read() if regular and _why_not(folder / name, status) is None else None
     finally:
-        os.close(at)
+        os.close(descriptor)
 
 
 def write(path: Path, content: bytes) -> None:
     """Write a new file that only this user can write to, whatever the umask."""
-    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | getattr(os, "O_BINARY", 0)
     path.unlink(missing_ok=True)  # left by a killed process with the same process id
-    with open(os.open(path, how, 0o644), "wb") as file:
+    with open(os.open(path, flags, 0o644), "wb") as file:
         file.write(content)
 
 
@@ -114,9 +114,9 @@ def _above(folder: Path, user: int) -> tuple[str | None, str | None]:
             status = os.lstat(path)
         except OSError:  # missing: it will be created by this process
             continue
-        theirs = status.st_uid not in (0, user)
+        is_foreign = status.st_uid not in (0, user)
         if stat.S_ISLNK(status.st_mode):
-            link = str(path) if theirs else link
-        elif theirs or (status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX):
+            link = str(path) if is_foreign else link
+        elif is_foreign or (status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX):
             exposed = str(path)
     return link, exposed

@@ -144,21 +144,21 @@ def short_number(address, length):
 def short_decimal(address, length):
     """Return (number, whether it is valid) of up to eight bytes that may be digits and a point, as in `number`."""
     word = load_uint64(address)
-    before = min(trailing_zeros(match_byte_mask(word, 46)) >> 3, length)
-    point = before < length
+    n_before_point = min(trailing_zeros(match_byte_mask(word, 46)) >> 3, length)
+    point = n_before_point < length
     if point:  # remove it; the byte shifted in at the end is not a digit, so nine bytes are not valid
-        low = (np.uint64(1) << np.uint64((8 * before) & 63)) - np.uint64(1)
+        low = (np.uint64(1) << np.uint64((8 * n_before_point) & 63)) - np.uint64(1)
         word = (word & low) | ((word >> np.uint64(8)) & ~low)
-    whole, fine = _short(word, length - point)
-    return np.float64(whole) / _POWERS[length - point - before if fine else 0], fine
+    digits_value, is_valid = _short(word, length - point)
+    return np.float64(digits_value) / _POWERS[length - point - n_before_point if is_valid else 0], is_valid
 
 
 @kernel(forceinline=True)
 def _short(word, count):
     """Return (number, whether it is valid) of the first `count` bytes of a word."""
     x = _moved(word, count)
-    fine = (np.uint64(count - 1) < np.uint64(8)) & ((((x + _ABOVE_NINE) | x) & _HIGH) == 0)
-    return _joined(x), fine
+    is_valid = (np.uint64(count - 1) < np.uint64(8)) & ((((x + _ABOVE_NINE) | x) & _HIGH) == 0)
+    return _joined(x), is_valid
 
 
 @kernel(forceinline=True)
@@ -181,55 +181,55 @@ def parse_number(address):
     [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?, rounded as Python's float() does, of the first 19
     significant digits.
     """
-    at = address
-    sign = load_uint8(at)
-    at += (sign == 43) | (sign == 45)
-    mantissa, before = digits(at)
-    at += before
+    end = address
+    sign = load_uint8(end)
+    end += (sign == 43) | (sign == 45)
+    mantissa, n_whole = digits(end)
+    end += n_whole
     value = np.float64(mantissa)
-    after = 0
-    if load_uint8(at) == 46:
-        fraction, after = digits(at + 1)
-        at += 1 + after
-        value = np.float64(mantissa * _WHOLE_POWERS[after] + fraction) / _POWERS[after]
-    if before == 8 or after == 8 or (load_uint8(at) | 32) == 101:
+    n_fraction = 0
+    if load_uint8(end) == 46:
+        fraction, n_fraction = digits(end + 1)
+        end += 1 + n_fraction
+        value = np.float64(mantissa * _WHOLE_POWERS[n_fraction] + fraction) / _POWERS[n_fraction]
+    if n_whole == 8 or n_fraction == 8 or (load_uint8(end) | 32) == 101:
         return long_number(address)
-    if before + after == 0:
+    if n_whole + n_fraction == 0:
         return 0.0, address
-    return -value if sign == 45 else value, at
+    return -value if sign == 45 else value, end
 
 
 @kernel
 def long_number(address):
     """Return the same as `parse_number`, read digit by digit, for any length and exponent; it is not inlined."""
-    at = address
-    sign = load_uint8(at)
-    at += (sign == 43) | (sign == 45)
+    end = address
+    sign = load_uint8(end)
+    end += (sign == 43) | (sign == 45)
     mantissa = np.uint64(0)
     exponent = 0
-    kept = 0
+    n_kept = 0
     seen = 0
     point = False
     while True:
-        byte = load_uint8(at)
+        byte = load_uint8(end)
         if byte == 46 and not point:
             point = True
-            at += 1
+            end += 1
             continue
         if byte < 48 or byte > 57:
             break
         seen += 1
-        at += 1
-        if kept < SIGNIFICANT:
+        end += 1
+        if n_kept < SIGNIFICANT:
             mantissa = mantissa * np.uint64(10) + np.uint64(byte - 48)
-            kept += mantissa > 0
+            n_kept += mantissa > 0
             exponent -= point
         else:
             exponent += not point
     if seen == 0:
         return 0.0, address
-    if (load_uint8(at) | 32) == 101:
-        mark = at + 1
+    if (load_uint8(end) | 32) == 101:
+        mark = end + 1
         down = load_uint8(mark) == 45
         mark += (load_uint8(mark) == 43) | down
         power = 0
@@ -239,9 +239,9 @@ def long_number(address):
             mark += 1
         if mark > start:  # otherwise the e is not part of the number
             exponent += -power if down else power
-            at = mark
+            end = mark
     value = _rounded(mantissa, exponent)
-    return -value if sign == 45 else value, at
+    return -value if sign == 45 else value, end
 
 
 # The top 128 bits of 5^q, for every exponent of a float64.
@@ -250,13 +250,13 @@ _LOWEST_POWER, _HIGHEST_POWER = -342, 308
 
 def _power_of_five(q):
     if q >= 0:
-        whole = 5**q << 128
+        power = 5**q << 128
     else:
         # One above the truncated reciprocal, so that exact results are exact.
         wide = 5**-q
-        more = 127 if q >= -27 else 128 + wide.bit_length()
-        whole = (1 << wide.bit_length() + more) // wide + 1
-    bits = whole >> (whole.bit_length() - 128)
+        shift = 127 if q >= -27 else 128 + wide.bit_length()
+        power = (1 << wide.bit_length() + shift) // wide + 1
+    bits = power >> (power.bit_length() - 128)
     return bits >> 64, bits & (2**64 - 1)
 
 
@@ -279,9 +279,9 @@ def _rounded(mantissa, exponent):
     high = high_product(mantissa, first)
     low = mantissa * first
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        more = high_product(mantissa, _FIVES[exponent - _LOWEST_POWER, 1])
-        low += more
-        high += np.uint64(low < more)
+        low_product = high_product(mantissa, _FIVES[exponent - _LOWEST_POWER, 1])
+        low += low_product
+        high += np.uint64(low < low_product)
     upper = np.int64(high >> np.uint64(63))
     bits = high >> np.uint64(upper + 9)
     power = ((217706 * exponent) >> 16) + 1086 + upper - shift

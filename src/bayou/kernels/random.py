@@ -56,23 +56,23 @@ def keyed(seed, draw, feature):
 
 
 @kernel
-def choices(seed, chances, n_draws):
+def choices(seed, probabilities, n_draws):
     """Return a random alternative for each draw, k with the probability `chances[k]`."""
-    taken = empty(n_draws, np.int64)
+    chosen_index = empty(n_draws, np.int64)
     for draw in range(n_draws):
         left = unit(keyed(seed, draw, CHOICE))
         k = 0
-        while k < chances.size - 1 and left >= chances[k]:
-            left -= chances[k]
+        while k < probabilities.size - 1 and left >= probabilities[k]:
+            left -= probabilities[k]
             k += 1
-        taken[draw] = k
-    return taken
+        chosen_index[draw] = k
+    return chosen_index
 
 
 @kernel
-def in_sample(number, size):
-    """Return whether to keep example `number` (from 1): always up to `size`, then with probability size/number."""
-    return number <= size or unit(mix(np.uint64(number) * GOLDEN)) * number < size
+def in_sample(example, size):
+    """Return whether to keep example `example` (from 1): always up to `size`, then with probability size/number."""
+    return example <= size or unit(mix(np.uint64(example) * GOLDEN)) * example < size
 
 
 @kernel

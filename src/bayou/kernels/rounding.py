@@ -32,14 +32,14 @@ def rounding_noise(context, builder, sig, args):
 def hash_phases(context, builder, kinds, args, vector):
     """Return ids[start + k] * hash + count * golden ratio, as a signed 32-bit number converted to float, in lane k."""
     lanes = vector.count
-    whole = ir.VectorType(ir.IntType(32), lanes)
+    integers = ir.VectorType(ir.IntType(32), lanes)
     golden = 0x9E3779B1  # 2^32 over the golden ratio, made odd
     pointer = address(context, builder, kinds[0], args[0], args[1])
-    bits = builder.load(builder.bitcast(pointer, whole.as_pointer()))
+    bits = builder.load(builder.bitcast(pointer, integers.as_pointer()))
     bits.align = 4
-    bits = builder.mul(bits, ir.Constant(whole, [0x7FEB352D] * lanes))
-    here = builder.mul(builder.trunc(args[2], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
-    first = builder.insert_element(ir.Constant(whole, ir.Undefined), here, ir.Constant(ir.IntType(32), 0))
+    bits = builder.mul(bits, ir.Constant(integers, [0x7FEB352D] * lanes))
+    step = builder.mul(builder.trunc(args[2], ir.IntType(32)), ir.Constant(ir.IntType(32), golden))
+    first = builder.insert_element(ir.Constant(integers, ir.Undefined), step, ir.Constant(ir.IntType(32), 0))
     return builder.sitofp(builder.add(bits, shuffle(builder, first, first, [0] * lanes)), vector)
 
 
@@ -58,8 +58,8 @@ def ulp_lanes(builder, value, times):
 
 def _power_below(builder, value):
     """Return the power of two in the exponent bits of each float32 lane."""
-    whole = ir.VectorType(ir.IntType(32), value.type.count)
-    bits = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [0x7F800000] * value.type.count))
+    integers = ir.VectorType(ir.IntType(32), value.type.count)
+    bits = builder.and_(builder.bitcast(value, integers), ir.Constant(integers, [0x7F800000] * value.type.count))
     return builder.bitcast(bits, value.type)
 
 

@@ -38,17 +38,17 @@ def batch_arrays(batch: Any, labels: np.ndarray, weights: np.ndarray) -> BatchAr
 
 
 @kernel
-def padded_row_length(longest):
+def padded_row_length(max_row_length):
     """Return the length of row scratch: a multiple of LANES with room for the intercept and padding."""
-    return (longest + 2 * LANES) // LANES * LANES
+    return (max_row_length + 2 * LANES) // LANES * LANES
 
 
 @inlined
-def copy_row(examples, row, first, xs, features, spare):
+def copy_row(examples, row, first, xs, features, padding_feature):
     """Copy values and features of a row to xs and features, from slot `first` on; return the size with padding.
 
-    The size is a multiple of LANES. Padding has the value 0 and the feature `spare`. Where vectors would read beyond
-    the end of the batch, a row is copied number by number.
+    The size is a multiple of LANES. Padding has the value 0 and the feature `padding_feature`. Where vectors would read
+    beyond the end of the batch, a row is copied number by number.
     """
     start = examples.indptr[row]
     length = examples.indptr[row + 1] - start
@@ -64,12 +64,12 @@ def copy_row(examples, row, first, xs, features, spare):
             xs[first + k] = examples.values[start + k]
             features[first + k] = examples.indices[start + k]
     set_lanes(xs, first + length, 0.0)
-    set_lanes(features, first + length, spare)
+    set_lanes(features, first + length, padding_feature)
     return (first + length + LANES - 1) // LANES * LANES
 
 
 @inlined
 def prefetch_start(examples, row, size, distance):
     """Return the offset in `indices` of the `size` features to prefetch now; -1 near the end of the batch."""
-    ahead = examples.indptr[row] + distance
-    return ahead if ahead + size <= examples.indptr[examples.indptr.size - 1] else -1
+    offset = examples.indptr[row] + distance
+    return offset if offset + size <= examples.indptr[examples.indptr.size - 1] else -1

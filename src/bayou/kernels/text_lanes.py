@@ -50,22 +50,22 @@ def store(builder, value, address):
     builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = value.type.element.width // 8
 
 
-def gather(builder, base, places, there, kind=HALF):
-    """Load a number at each of the offsets `places` from `base`; 0 in the lanes that are not `there`.
+def gather(builder, base, offsets, mask, kind=HALF):
+    """Load a number at each of the offsets `offsets` from `base`; 0 in the lanes that are not `mask`.
 
     Uses one load per lane: few processors gather faster than that, and on those without gathers LLVM would make a
     branch for each lane of a masked gather.
     """
-    lanes = places.type.count
-    places = builder.select(there, places, every(0, lanes))
-    found = ir.Constant(ir.VectorType(kind, lanes), ir.Undefined)
+    lanes = offsets.type.count
+    offsets = builder.select(mask, offsets, every(0, lanes))
+    loaded = ir.Constant(ir.VectorType(kind, lanes), ir.Undefined)
     for lane in range(lanes):
-        number = ir.Constant(HALF, lane)
-        place = builder.zext(builder.extract_element(places, number), WORD)
-        value = builder.load(builder.inttoptr(builder.add(base, place), kind.as_pointer()))
+        lane_index = ir.Constant(HALF, lane)
+        offset = builder.zext(builder.extract_element(offsets, lane_index), WORD)
+        value = builder.load(builder.inttoptr(builder.add(base, offset), kind.as_pointer()))
         value.align = 1
-        found = builder.insert_element(found, value, number)
-    return builder.select(there, found, every(0, lanes, kind))
+        loaded = builder.insert_element(loaded, value, lane_index)
+    return builder.select(mask, loaded, every(0, lanes, kind))
 
 
 def bits_of(builder, truths):
@@ -92,22 +92,22 @@ def fill_words(context, builder, sig, args):
     store(builder, spread(builder, value, NAMES), address)
 
 
-@instruction(lambda base, stops, count, places: types.boolean(types.int64, types.int64, types.int64, types.int64))
+@instruction(lambda base, stops, count, name_spans: types.boolean(types.int64, types.int64, types.int64, types.int64))
 def are_names(context, builder, sig, args):
     """Return whether the next features, at most NAMES or `count`, are plain names, each followed by a blank or newline.
 
     `base` is the address of the text, `stops` that of the stop, a blank, after which they begin. The start and stop of
-    each are written to the address `places`.
+    each are written to the address `name_spans`.
     """
-    base, stops, count, places = args
-    before, ends = (load(builder, stops, NAMES, skip=skip) for skip in (0, 1))
-    starts = builder.add(before, every(1, NAMES))
+    base, stops, count, name_spans = args
+    stops_before, ends = (load(builder, stops, NAMES, skip=skip) for skip in (0, 1))
+    starts = builder.add(stops_before, every(1, NAMES))
     # Stops after the last one have arbitrary values.
-    numbers = ir.Constant(ir.VectorType(WORD, NAMES), list(range(NAMES)))
-    asked = builder.icmp_signed("<", numbers, spread(builder, count, NAMES))
-    named = builder.and_(asked, builder.icmp_unsigned("<", starts, ends))
-    behind = builder.and_(gather(builder, base, ends, named), every(0xFF, NAMES))
-    ended = (builder.icmp_unsigned("==", behind, every(byte, NAMES)) for byte in (_BLANK, _NEWLINE))
-    upper = builder.shl(builder.zext(ends, numbers.type), every(32, NAMES, WORD))
-    store(builder, builder.or_(upper, builder.zext(starts, numbers.type)), places)
-    return none_of(builder, builder.and_(asked, builder.not_(builder.or_(*ended))))
+    positions = ir.Constant(ir.VectorType(WORD, NAMES), list(range(NAMES)))
+    is_requested = builder.icmp_signed("<", positions, spread(builder, count, NAMES))
+    named = builder.and_(is_requested, builder.icmp_unsigned("<", starts, ends))
+    next_bytes = builder.and_(gather(builder, base, ends, named), every(0xFF, NAMES))
+    ended = (builder.icmp_unsigned("==", next_bytes, every(byte, NAMES)) for byte in (_BLANK, _NEWLINE))
+    upper = builder.shl(builder.zext(ends, positions.type), every(32, NAMES, WORD))
+    store(builder, builder.or_(upper, builder.zext(starts, positions.type)), name_spans)
+    return none_of(builder, builder.and_(is_requested, builder.not_(builder.or_(*ended))))

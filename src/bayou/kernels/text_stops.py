@@ -36,8 +36,8 @@ def others_at(context, builder, sig, args):
 def where_in_64(context, builder, sig, args):
     """Return which of the 64 bytes at an address equal `byte`, as bits."""
     address, byte = args
-    wanted = spread(builder, builder.trunc(byte, BYTE), WIDE)
-    return bits_of(builder, builder.icmp_unsigned("==", load(builder, address, WIDE, BYTE), wanted))
+    pattern = spread(builder, builder.trunc(byte, BYTE), WIDE)
+    return bits_of(builder, builder.icmp_unsigned("==", load(builder, address, WIDE, BYTE), pattern))
 
 
 @kernel

@@ -6,7 +6,7 @@ from bayou.kernels.compiling import kernel
 
 
 @kernel
-def insert(by, which, row, amount, item):
+def insert(by, indices, row, amount, item):
     """Insert an item into the largest items of a row: amounts in by[:, row], items in which[:, row].
 
     They are sorted by absolute amount, largest first; among equal ones earlier items come first.
@@ -15,6 +15,6 @@ def insert(by, which, row, amount, item):
     while j > 0 and abs(amount) > abs(by[j - 1, row]):
         j -= 1
         if j + 1 < by.shape[0]:
-            by[j + 1, row], which[j + 1, row] = by[j, row], which[j, row]
+            by[j + 1, row], indices[j + 1, row] = by[j, row], indices[j, row]
     if j < by.shape[0]:
-        by[j, row], which[j, row] = amount, item
+        by[j, row], indices[j, row] = amount, item

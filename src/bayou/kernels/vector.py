@@ -117,19 +117,19 @@ def address(context, builder, kind, array, *path):
     return builder.gep(data, list(path))
 
 
-def load_at(context, builder, kind, array, place, lanes=LANES):
-    """Load `lanes` numbers of an array of this Numba type, from `place` on."""
+def load_at(context, builder, kind, array, offset, lanes=LANES):
+    """Load `lanes` numbers of an array of this Numba type, from `offset` on."""
     element = context.get_data_type(kind.dtype)
-    pointer = address(context, builder, kind, array, place)
+    pointer = address(context, builder, kind, array, offset)
     value = builder.load(builder.bitcast(pointer, ir.VectorType(element, lanes).as_pointer()))
     value.align = context.get_abi_sizeof(element)
     return value
 
 
-def store_at(context, builder, kind, array, place, value):
-    pointer = address(context, builder, kind, array, place)
-    place = builder.bitcast(pointer, value.type.as_pointer())
-    builder.store(value, place).align = context.get_abi_sizeof(value.type.element)
+def store_at(context, builder, kind, array, offset, value):
+    pointer = address(context, builder, kind, array, offset)
+    offset = builder.bitcast(pointer, value.type.as_pointer())
+    builder.store(value, offset).align = context.get_abi_sizeof(value.type.element)
 
 
 @instruction(lambda array, start: Vec(array.dtype)(array, types.intp))
@@ -144,9 +144,9 @@ def load_double_width(context, builder, sig, args):
     return load_at(context, builder, sig.args[0], *args, WIDE)
 
 
-@instruction(lambda array, place: Vec(array.dtype)(array, types.intp))
+@instruction(lambda array, index: Vec(array.dtype)(array, types.intp))
 def broadcast_load(context, builder, sig, args):
-    """Return array[place] in every lane."""
+    """Return array[index] in every lane."""
     value = builder.load(address(context, builder, sig.args[0], args[0], args[1]))
     return splat(context, builder, value, sig.args[0].dtype, sig.return_type)
 
@@ -157,13 +157,13 @@ def store(context, builder, sig, args):
     store_at(context, builder, sig.args[0], *args)
 
 
-@instruction(lambda target, at, source, start: types.void(target, types.intp, source, types.intp))
+@instruction(lambda target, offset, source, start: types.void(target, types.intp, source, types.intp))
 def copy_lanes(context, builder, sig, args):
-    """Set target[at : at + LANES] to source[start : start + LANES], cast to target's type."""
+    """Set target[offset : offset + LANES] to source[start : start + LANES], cast to target's type."""
     kinds = [ir.VectorType(context.get_data_type(array.dtype), LANES) for array in (sig.args[0], sig.args[2])]
     to, of = (
-        builder.bitcast(address(context, builder, kind, array, place), vector.as_pointer())
-        for kind, array, place, vector in zip(sig.args[::2], args[::2], args[1::2], kinds, strict=True)
+        builder.bitcast(address(context, builder, kind, array, offset), vector.as_pointer())
+        for kind, array, offset, vector in zip(sig.args[::2], args[::2], args[1::2], kinds, strict=True)
     )
     value = builder.load(of)
     value.align = context.get_abi_sizeof(kinds[1].element)
@@ -173,9 +173,9 @@ def copy_lanes(context, builder, sig, args):
     builder.store(value, to).align = context.get_abi_sizeof(kinds[0].element)
 
 
-@instruction(lambda target, at, value: types.void(target, types.intp, value))
+@instruction(lambda target, offset, value: types.void(target, types.intp, value))
 def set_lanes(context, builder, sig, args):
-    """Set target[at : at + LANES] to value, cast to target's type."""
+    """Set target[offset : offset + LANES] to value, cast to target's type."""
     value = splat(context, builder, args[2], sig.args[2], Vec(sig.args[0].dtype))
     store_at(context, builder, sig.args[0], *args[:2], value)
 
@@ -189,10 +189,10 @@ def broadcast(context, builder, sig, args):
 @instruction(lambda vec, other: other(vec, other))
 def cast_like(context, builder, sig, args):
     """Return vec, cast to the type of other."""
-    mine, theirs = (kind.scalar.bitwidth for kind in sig.args)
-    if mine == theirs:
+    width, target_width = (kind.scalar.bitwidth for kind in sig.args)
+    if width == target_width:
         return args[0]
-    return (builder.fptrunc if mine > theirs else builder.fpext)(args[0], args[1].type)
+    return (builder.fptrunc if width > target_width else builder.fpext)(args[0], args[1].type)
 
 
 @instruction(lambda vec, lane, value: vec(vec, types.intp, value))
@@ -214,22 +214,22 @@ def sum_lanes(context, builder, sig, args):
     value, width = args[0], sig.args[0].lanes
     while width > 1:
         width //= 2
-        halves = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
+        halves = (shuffle(builder, value, value, range(start, start + width)) for start in (0, width))
         value = builder.fadd(*halves)
     return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
 
 def _rows_at(context, builder, kind, array, start, stride):
     """Load LANES vectors of an array, the first at `start`, each next one `stride` further."""
-    there, found = start, []
+    offset, vectors = start, []
     for _ in range(LANES):
-        found.append(load_at(context, builder, kind, array, there))
-        there = builder.add(there, stride)
-    return found
+        vectors.append(load_at(context, builder, kind, array, offset))
+        offset = builder.add(offset, stride)
+    return vectors
 
 
 @instruction(
-    lambda source, start, stride, target, at, step: types.void(
+    lambda source, start, stride, target, offset, step: types.void(
         source, types.intp, types.intp, target, types.intp, types.intp
     )
 )
@@ -244,10 +244,10 @@ def transpose(context, builder, sig, args):
                 pair = rows[k], rows[k + width]
                 rows[k], rows[k + width] = (shuffle(builder, *pair, lanes) for lanes in (upper, lower))
         width *= 2
-    there = args[4]
+    offset = args[4]
     for row in rows:
-        store_at(context, builder, sig.args[3], args[3], there, row)
-        there = builder.add(there, args[5])
+        store_at(context, builder, sig.args[3], args[3], offset, row)
+        offset = builder.add(offset, args[5])
 
 
 @instruction(lambda array, start, stride: Vec(array.dtype)(array, types.intp, types.intp))
@@ -270,7 +270,7 @@ def max_lane(context, builder, sig, args):
     value, width = args[0], LANES
     while width > 1:
         width //= 2
-        a, b = (shuffle(builder, value, value, range(at, at + width)) for at in (0, width))
+        a, b = (shuffle(builder, value, value, range(start, start + width)) for start in (0, width))
         value = builder.select(builder.fcmp_ordered(">", a, b), a, b)
     return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
@@ -278,15 +278,15 @@ def max_lane(context, builder, sig, args):
 @instruction(lambda vec, limit: types.boolean(vec, limit))
 def any_above(context, builder, sig, args):
     """Return whether any lane of vec is greater than the number `limit`."""
-    other = splat(context, builder, args[1], sig.args[1], sig.args[0])
-    bits = builder.fcmp_ordered(">", args[0], other)
+    bound = splat(context, builder, args[1], sig.args[1], sig.args[0])
+    bits = builder.fcmp_ordered(">", args[0], bound)
     word = builder.bitcast(bits, ir.IntType(LANES))
     return builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
 
 
-@instruction(lambda vec, limit, then, other: vec(vec, limit, then, other))
+@instruction(lambda vec, limit, above, rest: vec(vec, limit, above, rest))
 def where_above(context, builder, sig, args):
-    """Return `then` in the lanes where vec > limit, `other` elsewhere."""
+    """Return `above` in the lanes where vec > limit, `rest` elsewhere."""
     bound = splat(context, builder, args[1], sig.args[1], sig.args[0])
     return builder.select(builder.fcmp_ordered(">", args[0], bound), args[2], args[3])
 

@@ -38,12 +38,12 @@ class ClassStrengths:
         self._mean, self._variance = np.zeros((2, len(self._frame.features)))
         self._intercept = self._intercept_variance = 0.0
         for k in range(len(self.names)):
-            own = self._of(k)
-            self._mean += own.mean / len(self.names)
-            self._intercept += own.intercept / len(self.names)
-            if own.sd is not None:
-                self._variance += own.sd**2 / len(self.names) ** 2
-                self._intercept_variance += own.intercept_sd**2 / len(self.names) ** 2
+            strengths = self._of(k)
+            self._mean += strengths.mean / len(self.names)
+            self._intercept += strengths.intercept / len(self.names)
+            if strengths.sd is not None:
+                self._variance += strengths.sd**2 / len(self.names) ** 2
+                self._intercept_variance += strengths.intercept_sd**2 / len(self.names) ** 2
 
     def __len__(self) -> int:
         return len(self.names)
@@ -53,17 +53,17 @@ class ClassStrengths:
         """Indices of all seen features."""
         return self._frame.features
 
-    def _of(self, number: int) -> FeatureStrengths:
+    def _of(self, index: int) -> FeatureStrengths:
         """Return the strengths of a class against the rest."""
-        label, frame = self._learner.labels[number], self._frame
+        label, frame = self._learner.labels[index], self._frame
         return strengths_of(
             frame, self._learner.reading_of(label, frame.features, self._view, frame.squares), zeros=False
         )
 
-    def of(self, number: int) -> FeatureStrengths:
+    def of(self, index: int) -> FeatureStrengths:
         """Return the strengths of a class, given its position in `names`, relative to the average class."""
-        own, left = self._of(number), 1.0 - 2.0 / len(self.names)
-        sd = None if own.sd is None else np.sqrt(np.maximum(left * own.sd**2 + self._variance, 0.0))
-        intercept_sd = float(np.sqrt(max(left * own.intercept_sd**2 + self._intercept_variance, 0.0)))
-        mean, intercept = own.mean - self._mean, own.intercept - self._intercept
-        return replace(own, mean=mean, sd=sd, intercept=intercept, intercept_sd=intercept_sd)
+        strengths, left = self._of(index), 1.0 - 2.0 / len(self.names)
+        sd = None if strengths.sd is None else np.sqrt(np.maximum(left * strengths.sd**2 + self._variance, 0.0))
+        intercept_sd = float(np.sqrt(max(left * strengths.intercept_sd**2 + self._intercept_variance, 0.0)))
+        mean, intercept = strengths.mean - self._mean, strengths.intercept - self._intercept
+        return replace(strengths, mean=mean, sd=sd, intercept=intercept, intercept_sd=intercept_sd)

@@ -49,13 +49,13 @@ _KEPT = 1 << 25
 _NOTHING = -1
 
 
-def columns_of_explanations(most: int) -> tuple[str, ...]:
-    """Return the names of the columns that explain a row by its `most` strongest features.
+def columns_of_explanations(n_terms: int) -> tuple[str, ...]:
+    """Return the names of the columns that explain a row by its `n_terms` strongest features.
 
     >>> columns_of_explanations(2)
     ('why1', 'by1', 'why2', 'by2', 'others')
     """
-    return (*(f"{name}{k}" for k in range(1, most + 1) for name in (WHY, BY)), OTHERS) if most else ()
+    return (*(f"{name}{k}" for k in range(1, n_terms + 1) for name in (WHY, BY)), OTHERS) if n_terms else ()
 
 
 class Explanations(NamedTuple):
@@ -97,19 +97,19 @@ class Explainer:
     (['origin=EWR', 'origin=JFK'], True, True)
     """
 
-    def __init__(self, learner: Learner, most: int = 3, extras: Extras | None = None) -> None:
+    def __init__(self, learner: Learner, n_terms: int = 3, extras: Extras | None = None) -> None:
         frame = seen_features(learner, extras)
         if frame.moments is None:
             raise BadInput(
                 "the model does not know the average row to explain scores by: how often features came is counted "
                 "where bayou train or bayou.train learns; train it there."
             )
-        self._learner, self._frame, self._most, self._mean = learner, frame, most, frame.moments.mean
+        self._learner, self._frame, self._most, self._mean = learner, frame, n_terms, frame.moments.mean
         self._moments = np.stack([frame.moments.mean, frame.moments.square], axis=1)
         self._columns = {column.name: column for column in (frame.recipe and frame.recipe.columns) or ()}
         self._group, self._called = _groups(frame, self._columns)
         self._width = len(self._called) + 1
-        tells_less = [sum(_TELLS_LESS.get(one, 0) for one in kind.split(AND)) for _, kind in frame.families]
+        tells_less = [sum(_TELLS_LESS.get(component, 0) for component in kind.split(AND)) for _, kind in frame.families]
         self._tells_less = np.array([*tells_less, 0])[frame.family]
         self._terms: dict[int, _Terms] = {}
         self.score = "log_odds"  # the explained attribute of predictions
@@ -136,11 +136,11 @@ class Explainer:
             best, log_odds = predicted.best_index, predicted.log_odds
             score = log_odds[np.arange(len(batch)), best] - log_odds.mean(axis=1)
         else:
-            best, told = np.zeros(len(batch), np.int64), self.score
+            best, attribute = np.zeros(len(batch), np.int64), self.score
             # Regression predictions are clipped to the range of labels; the effect is part of `others`.
-            score = predicted.expected if self._learner.record.task == "regression" else getattr(predicted, told)
-        why, by = self.top_contributions(batch, best)
-        return Explanations(why, by, score - self._averages[best] - by.sum(axis=0))
+            score = predicted.expected if self._learner.record.task == "regression" else getattr(predicted, attribute)
+        names, by = self.top_contributions(batch, best)
+        return Explanations(names, by, score - self._averages[best] - by.sum(axis=0))
 
     def top_contributions(self, batch: Batch, classes: np.ndarray) -> tuple[list[list[str]], np.ndarray]:
         """Return the names of what moved each row most, and by how much.
@@ -148,28 +148,28 @@ class Explainer:
         `classes`: for each row the index of the class to explain (multiclass only, else 0).
         """
         features, rows = self._frame.features, len(batch)
-        place = np.minimum(np.searchsorted(features, batch.indices), max(len(features) - 1, 0))
-        place = np.where(features[place] == batch.indices, place, _NOTHING) if len(features) else place - 1
-        amount, base = self._contributions(batch, place, classes)
-        which = np.empty((self._most, rows), np.int64)
-        by = np.empty(which.shape)
-        _explain(batch.indptr, place, amount, self._group, self._tells_less, base, by, which)
+        slots = np.minimum(np.searchsorted(features, batch.indices), max(len(features) - 1, 0))
+        slots = np.where(features[slots] == batch.indices, slots, _NOTHING) if len(features) else slots - 1
+        amounts, base = self._contributions(batch, slots, classes)
+        selected = np.empty((self._most, rows), np.int64)
+        by = np.empty(selected.shape)
+        _explain(batch.indptr, slots, amounts, self._group, self._tells_less, base, by, selected)
         if isinstance(self._learner, Bank) and self._learner.parameters["pairs"] is not None:
-            self._explain_pairs(self._learner, batch, place, by, which)
-        return [self._texts(found, place, batch) for found in which], by
+            self._explain_pairs(self._learner, batch, slots, by, selected)
+        return [self._texts(terms, slots, batch) for terms in selected], by
 
-    def _explain_pairs(self, bank: Bank, batch: Batch, place: np.ndarray, by: np.ndarray, which: np.ndarray) -> None:
+    def _explain_pairs(self, bank: Bank, batch: Batch, slots: np.ndarray, by: np.ndarray, selected: np.ndarray) -> None:
         """Insert pairs into the explanations; a pair is named by the most informative feature of each column."""
-        called = np.empty(len(place), np.int64)
-        _representatives(batch.indptr, place, self._group, self._tells_less, called)
-        known = self._terms_of(0).bank
-        assert known is not None
-        counts = row_coefficients(bank, batch, known)[0]
-        explain_pairs(bank, batch, counts, called, by, which)
+        called = np.empty(len(slots), np.int64)
+        _representatives(batch.indptr, slots, self._group, self._tells_less, called)
+        terms = self._terms_of(0).bank
+        assert terms is not None
+        counts = row_coefficients(bank, batch, terms)[0]
+        explain_pairs(bank, batch, counts, called, by, selected)
 
-    def _contributions(self, batch: Batch, place: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _contributions(self, batch: Batch, slots: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the contribution of each nonzero, and for each row those of columns it has no feature of."""
-        amount, base = np.zeros(len(place)), np.zeros((len(batch), len(self._called)))
+        amounts, base = np.zeros(len(slots)), np.zeros((len(batch), len(self._called)))
         placed = self._learner.placed(batch) if isinstance(self._learner, Classes) else batch
         for k, learner in enumerate(self._learners):
             terms, counts = self._terms_of(k), np.ones((len(batch), 1))
@@ -178,8 +178,8 @@ class Explainer:
             if isinstance(self._learner, Classes):  # relative to the average class
                 counts = counts * ((classes == k) - 1.0 / len(self._learners))[:, None]
             base += counts @ terms.base
-            _add(batch.indptr, place, batch.values, terms.weights, self._moments, self._group, counts, amount)
-        return amount, base
+            _add(batch.indptr, slots, batch.values, terms.weights, self._moments, self._group, counts, amounts)
+        return amounts, base
 
     def _average_of(self, k: int) -> float:
         """Return the score of the mean row under one of the learners."""
@@ -200,41 +200,41 @@ class Explainer:
                 weights = np.concatenate([bank.mean, bank.variance], axis=1)
             else:
                 weights = _that_predict(learner, features, learner.weight_view(features).mean)[:, None]
-            means = [one * self._moments[:, _value_exponent(t, weights)] for t, one in enumerate(weights.T)]
+            means = [weight * self._moments[:, _value_exponent(t, weights)] for t, weight in enumerate(weights.T)]
             base = [-np.bincount(self._group + 1, mean, minlength=self._width)[1:] for mean in means]
             self._terms[k] = _Terms(weights, np.array(base), bank)
         return self._terms[k]
 
-    def _texts(self, which: np.ndarray, place: np.ndarray, batch: Batch) -> list[str]:
+    def _texts(self, terms: np.ndarray, slots: np.ndarray, batch: Batch) -> list[str]:
         """Return the names of nonzeros of the batch, of pairs of them, or (below 0) of columns without a feature."""
-        pairs = which >= PAIR
+        pairs = terms >= PAIR
         if pairs.any():
-            first = np.where(pairs, batch.indptr[:-1] + which // PAIR - 1, which)
-            texts, others = (self._texts(one, place, batch) for one in (first, np.where(pairs, which % PAIR, _NOTHING)))
-            return [AND.join(filter(None, both)) for both in zip(texts, others, strict=True)]
-        there, values = which >= 0, batch.values
-        found = np.where(there, place[which] if len(place) else _NOTHING, which)
-        value = np.where(there, values[which] if len(place) else 0.0, 0.0)
-        return [self._text(*pair) for pair in zip(found.tolist(), value.tolist(), strict=True)]
+            first = np.where(pairs, batch.indptr[:-1] + terms // PAIR - 1, terms)
+            left, right = (self._texts(half, slots, batch) for half in (first, np.where(pairs, terms % PAIR, _NOTHING)))
+            return [AND.join(filter(None, both)) for both in zip(left, right, strict=True)]
+        is_nonzero, values = terms >= 0, batch.values
+        keys = np.where(is_nonzero, slots[terms] if len(slots) else _NOTHING, terms)
+        value = np.where(is_nonzero, values[terms] if len(slots) else 0.0, 0.0)
+        return [self._text(*pair) for pair in zip(keys.tolist(), value.tolist(), strict=True)]
 
-    def _text(self, place: int, value: float) -> str:
-        if place == _NOTHING:
+    def _text(self, slot: int, value: float) -> str:
+        if slot == _NOTHING:
             return ""
-        if place < 0:
-            column = self._called[_NOTHING - 1 - place]
-            known = self._columns.get(column)
+        if slot < 0:
+            column = self._called[_NOTHING - 1 - slot]
+            record = self._columns.get(column)
             # A number equal to the mean is a feature of value 0, which rows omit.
-            return f"{column}=(new)" if known is None or known.role != "numeric" else f"{column}={known.centre:g}"
-        name = self._frame.names[place]
+            return f"{column}=(new)" if record is None or record.role != "numeric" else f"{column}={record.centre:g}"
+        name = self._frame.names[slot]
         if name is None:
-            name = str(self._frame.features[place])
-        if self._group[place] < 0:
+            name = str(self._frame.features[slot])
+        if self._group[slot] < 0:
             return name if value == 1.0 else f"{name}:{value:g}"
-        known = self._columns.get(name)
-        if known is None or known.role != "numeric":
+        record = self._columns.get(name)
+        if record is None or record.role != "numeric":
             return name
         sign = "=" if abs(value) < CLIP else ">=" if value > 0 else "<="
-        return f"{name}{sign}{known.centre + known.scale * value:.6g}"
+        return f"{name}{sign}{record.centre + record.scale * value:.6g}"
 
 
 def _that_predict(learner: Any, features: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -245,14 +245,14 @@ def _that_predict(learner: Any, features: np.ndarray, weights: np.ndarray) -> np
 
 def _groups(frame: SeenFeatures, columns: dict[str, Column]) -> tuple[np.ndarray, list[str]]:
     """Return the column that each feature is added up with (-1 for none), and the names of these columns."""
-    numbers = np.full(len(frame.families) + 1, -1)
-    found: dict[str, int] = {}
+    indices = np.full(len(frame.families) + 1, -1)
+    groups: dict[str, int] = {}
     for k, (column, kind) in enumerate(frame.families):
-        own = [columns.get(name) for name in column.split(AND)] if column not in columns else [columns[column]]
-        if all(one is not None and one.role != "text" for one in own):
-            parts = [part for part in kind.split(AND) if part in DATE_PARTS]
-            numbers[k] = found.setdefault(" ".join([column, *parts]), len(found))
-    return numbers[frame.family], list(found)
+        crossed = [columns.get(name) for name in column.split(AND)] if column not in columns else [columns[column]]
+        if all(column_ is not None and column_.role != "text" for column_ in crossed):
+            date_parts = [date_part for date_part in kind.split(AND) if date_part in DATE_PARTS]
+            indices[k] = groups.setdefault(" ".join([column, *date_parts]), len(groups))
+    return indices[frame.family], list(groups)
 
 
 def _value_exponent(term: int, weights: np.ndarray) -> int:
@@ -261,13 +261,13 @@ def _value_exponent(term: int, weights: np.ndarray) -> int:
 
 
 @kernel
-def _add(indptr, place, values, weights, moments, group, counts, amount):
-    """Add the contribution of every nonzero to `amount`; without a column, relative to the mean row."""
+def _add(indptr, slots, values, weights, moments, group, counts, amounts):
+    """Add the contribution of every nonzero to `amounts`; without a column, relative to the mean row."""
     terms = counts.shape[1]
     first = max(terms // 2, 1)
     for row in range(counts.shape[0]):
         for k in range(indptr[row], indptr[row + 1]):
-            i = place[k]
+            i = slots[k]
             if i < 0:
                 continue
             x = np.float64(values[k])
@@ -277,44 +277,44 @@ def _add(indptr, place, values, weights, moments, group, counts, amount):
             total = 0.0
             for t in range(terms):
                 total += counts[row, t] * weights[i, t] * (x if t < first else square)
-            amount[k] += total
+            amounts[k] += total
 
 
 @kernel
-def _representatives(indptr, place, group, tells_less, called):
+def _representatives(indptr, slots, group, tells_less, called):
     """Write to `called`, for each nonzero, the most informative nonzero of the same column in its row."""
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
             called[k] = k
-            if place[k] < 0 or group[place[k]] < 0:
+            if slots[k] < 0 or group[slots[k]] < 0:
                 continue
-            for other in range(indptr[row], indptr[row + 1]):
-                if place[other] >= 0 and group[place[other]] == group[place[k]]:
-                    mine, theirs = tells_less[place[called[k]]], tells_less[place[other]]
-                    if theirs < mine or (theirs == mine and other < called[k]):
-                        called[k] = other
+            for rival in range(indptr[row], indptr[row + 1]):
+                if slots[rival] >= 0 and group[slots[rival]] == group[slots[k]]:
+                    rank, rival_rank = tells_less[slots[called[k]]], tells_less[slots[rival]]
+                    if rival_rank < rank or (rival_rank == rank and rival < called[k]):
+                        called[k] = rival
 
 
 @kernel
-def _explain(indptr, place, amount, group, tells_less, base, by, which):
-    """Fill `which` with the terms that moved each row most, and `by` with their contributions."""
-    most, columns = by.shape[0], base.shape[1]
-    top_contributions, shown = empty(columns, np.float64), empty(columns, np.int64)
+def _explain(indptr, slots, amounts, group, tells_less, base, by, selected):
+    """Fill `selected` with the terms that moved each row most, and `by` with their contributions."""
+    n_terms, columns = by.shape[0], base.shape[1]
+    top_contributions, representative = empty(columns, np.float64), empty(columns, np.int64)
     for row in range(base.shape[0]):
-        for j in range(most):
-            by[j, row], which[j, row] = 0.0, _NOTHING
+        for j in range(n_terms):
+            by[j, row], selected[j, row] = 0.0, _NOTHING
         for g in range(columns):
-            top_contributions[g], shown[g] = base[row, g], _NOTHING - 1 - g
+            top_contributions[g], representative[g] = base[row, g], _NOTHING - 1 - g
         for k in range(indptr[row], indptr[row + 1]):
-            i = place[k]
+            i = slots[k]
             if i < 0:
                 continue
             g = group[i]
             if g < 0:
-                insert(by, which, row, amount[k], k)
+                insert(by, selected, row, amounts[k], k)
             else:
-                top_contributions[g] += amount[k]
-                if shown[g] < 0 or tells_less[i] < tells_less[place[shown[g]]]:
-                    shown[g] = k
+                top_contributions[g] += amounts[k]
+                if representative[g] < 0 or tells_less[i] < tells_less[slots[representative[g]]]:
+                    representative[g] = k
         for g in range(columns):
-            insert(by, which, row, top_contributions[g], shown[g])
+            insert(by, selected, row, top_contributions[g], representative[g])

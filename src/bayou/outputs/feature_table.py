@@ -93,19 +93,19 @@ def feature_table(
         check_str("class_name", class_name)
     if index and by == "column":
         raise BadInput("a table by column lists columns, which have no index; leave the index out.")
-    chosen = selected_features(learner) if selected else None
+    selection = selected_features(learner) if selected else None
     if pairs:
         return _table_of_pairs(learner, by, top)
     if learner.record.task == "multiclass":
         return _table_of_classes(learner, by, view, top, per_class, class_name, max_classes, index)
     if class_name is not None:
-        what = f"a {learner.name} model, which does not tell several apart"
-        raise BadInput(f"the class is {class_name}, but this is {what}.")
+        subject = f"a {learner.name} model, which does not tell several apart"
+        raise BadInput(f"the class is {class_name}, but this is {subject}.")
     # The selected features are a model of their own, so their weights are not centered.
     strengths = feature_strengths(learner, view, replace(learner.extras, uses=FeatureCounts()) if selected else None)
-    if chosen is not None:
-        chosen, top = np.flatnonzero(np.isin(strengths.features, chosen)), None
-    header, rows = _rows_of(learner, strengths, by, top, chosen, index)
+    if selection is not None:
+        selection, top = np.flatnonzero(np.isin(strengths.features, selection)), None
+    header, rows = _rows_of(learner, strengths, by, top, selection, index)
     return FeatureTable(header, rows, len(strengths), len(rows) - bool(learner.parameters["intercept"]), strengths)
 
 
@@ -114,12 +114,12 @@ def _table_of_pairs(learner: Learner, by: str, top: int | None) -> FeatureTable:
         raise BadInput(f"pairs have a mean and an sd, but no {by}; order them by mean or z.")
     if not has_pairs(learner):
         dropped = learner.parameters.get("pairs") is not None
-        why = (
+        reason = (
             "its lane did not pay and was dropped"
             if dropped
             else "pairs and crosses, as options of the training, make some"
         )
-        raise BadInput(f"the model has no pairs to show: {why}.")
+        raise BadInput(f"the model has no pairs to show: {reason}.")
     strengths = pair_strengths(learner)
     rows = [[strengths.name(k), float(strengths.mean[k]), float(strengths.sd[k])] for k in strengths.top(top, by)]
     return FeatureTable(["pair", "mean", "sd"], rows, len(strengths), len(rows))
@@ -138,23 +138,23 @@ def _table_of_classes(
     """Return the rows of each class, one class after another, with its name in the first column."""
     names, counts = learner.class_names, learner.counts
     if class_name is not None and class_name not in names:
-        known = ", ".join(printable(shorten(name)) for name in sorted(names, key=_in_order)[:MAX_CLASSES])
-        more = " and more" * (len(names) > MAX_CLASSES)
+        choices = ", ".join(printable(shorten(name)) for name in sorted(names, key=_in_order)[:MAX_CLASSES])
+        rest = " and more" * (len(names) > MAX_CLASSES)
         raise BadInput(
-            f"there is no class {class_name}; the model's classes are {known}{more}.{suggest(class_name, names)}"
+            f"there is no class {class_name}; the model's classes are {choices}{rest}.{suggest(class_name, names)}"
         )
     listed = list(range(len(names))) if class_name is None else [names.index(class_name)]
     if max_classes is not None and len(listed) > max_classes:
         listed = sorted(listed, key=lambda k: -counts[k])[:max_classes]
     strengths, header = ClassStrengths(learner, view=view), ["class"]
     rows: list[list[Any]] = []
-    own: FeatureStrengths | None = None
+    of_class: FeatureStrengths | None = None
     for k in sorted(listed, key=lambda k: _in_order(names[k])):
-        own = strengths.of(k)
-        columns, cells = _rows_of(learner, own, by, per_class if class_name is None else top, None, index)
+        of_class = strengths.of(k)
+        columns, cells = _rows_of(learner, of_class, by, per_class if class_name is None else top, None, index)
         header = ["class", *columns]
         rows += [[names[k], *row] for row in cells]
-    return FeatureTable(header, rows, len(strengths.features), len(rows), own, len(names), len(listed))
+    return FeatureTable(header, rows, len(strengths.features), len(rows), of_class, len(names), len(listed))
 
 
 def _in_order(name: str) -> tuple[float, str]:
@@ -166,26 +166,26 @@ def _in_order(name: str) -> tuple[float, str]:
 
 
 def _rows_of(
-    learner: Learner, strengths: FeatureStrengths, by: str, top: int | None, chosen: np.ndarray | None, index: bool
+    learner: Learner, strengths: FeatureStrengths, by: str, top: int | None, subset: np.ndarray | None, index: bool
 ) -> tuple[list[str], list[list[Any]]]:
-    """Return the header and the rows of the chosen features, of all if `chosen` is None."""
+    """Return the header and the rows of the chosen features, of all if `subset` is None."""
     if by == "column":
         return ["column", "spread", "values", "feature", "mean", "sd", "seen"], list(_rows_by_column(strengths, top))
     key = strengths.key(by)
     if key is None:
         raise BadInput(f"{learner.name} models have no {ORDERS[by]} to order features by; order them by mean.")
-    chosen = np.arange(len(key)) if chosen is None else chosen
-    listed = chosen[top_rows(key[chosen], len(chosen) if top is None else top)]
+    subset = np.arange(len(key)) if subset is None else subset
+    listed = subset[top_rows(key[subset], len(subset) if top is None else top)]
     columns = {"mean": strengths.mean, "sd": strengths.sd, "inclusion": strengths.inclusion}
-    known = {name: column for name, column in columns.items() if column is not None}
-    cells = zip(*(column[listed].tolist() for column in known.values()), strict=True)
+    available = {name: column for name, column in columns.items() if column is not None}
+    cells = zip(*(column[listed].tolist() for column in available.values()), strict=True)
     names = [[strengths.name(row), *([feature] if index else [])] for row, feature in
              zip(listed.tolist(), strengths.features[listed].tolist(), strict=True)]  # fmt: skip
-    rows = [[*name, *numbers] for name, numbers in zip(names, cells, strict=True)]
+    rows = [[*name, *values] for name, values in zip(names, cells, strict=True)]
     if learner.parameters["intercept"]:
         intercept = shown_intercept(learner, strengths)
-        rows.insert(0, [INTERCEPT, *([None] if index else []), *(intercept[name] for name in known)])
-    return ["feature", *(["index"] if index else []), *known], rows
+        rows.insert(0, [INTERCEPT, *([None] if index else []), *(intercept[name] for name in available)])
+    return ["feature", *(["index"] if index else []), *available], rows
 
 
 def shown_intercept(learner: Learner, strengths: FeatureStrengths) -> dict[str, float]:
@@ -200,12 +200,12 @@ def _rows_by_column(strengths: FeatureStrengths, top: int | None) -> Iterable[li
     """Yield a row for each top feature of each column; a column without any gets a row without a feature."""
     columns = strengths.columns()[:top]
     if not columns:
-        why = (
+        reason = (
             "its data have no columns"
             if strengths.moments is not None
             else "it does not know how often features came: an earlier version wrote it, or it was trained from Python"
         )
-        raise BadInput(f"an order by column needs a model trained from a table; of this one, {why}.")
+        raise BadInput(f"an order by column needs a model trained from a table; of this one, {reason}.")
     for column in columns:
         head = [column.name, column.spread, column.features]
         for row in column.top_features.tolist():

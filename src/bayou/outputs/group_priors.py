@@ -33,6 +33,6 @@ def group_priors(learner: Any) -> list[GroupPrior]:
     """
     recipe = learner.extras.recipe
     names = {} if recipe is None else columns_by_group(recipe)
-    found = learner.priors() if hasattr(learner, "priors") else []
-    each = [GroupPrior(prior.group, names.get(prior.group), prior.sd, prior.features) for prior in found]
-    return sorted(each, key=lambda prior: -prior.sd)
+    priors = learner.priors() if hasattr(learner, "priors") else []
+    named = [GroupPrior(prior.group, names.get(prior.group), prior.sd, prior.features) for prior in priors]
+    return sorted(named, key=lambda prior: -prior.sd)

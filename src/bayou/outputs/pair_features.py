@@ -32,8 +32,8 @@ class PairStrengths(NamedTuple):
 
     def name(self, k: int) -> str:
         """Return the names of both features, joined."""
-        known = (self.names[i] or str(f) for i, f in zip(self.of[k].tolist(), self.features[k].tolist(), strict=True))
-        return AND.join(known)
+        names = (self.names[i] or str(f) for i, f in zip(self.of[k].tolist(), self.features[k].tolist(), strict=True))
+        return AND.join(names)
 
     def top(self, n: int | None, by: str = "mean") -> list[int]:
         """Return the pairs with the n largest absolute weights or, by "z", |mean| / sd; all if n is None."""
@@ -53,7 +53,7 @@ def pair_strengths(learner: Learner) -> PairStrengths:
     if pairs is None:
         nothing = np.empty(0)
         return PairStrengths(np.empty((0, 2), np.int64), [], np.empty((0, 2), np.int64), nothing, nothing)
-    met, of = np.unique(pairs.features, return_inverse=True)
+    features_seen, of = np.unique(pairs.features, return_inverse=True)
     names = learner.extras.names
-    known: list[str | None] = [None] * len(met) if names is None else list(names.name_of(met))
-    return PairStrengths(pairs.features, known, of.reshape(pairs.features.shape), pairs.mean, pairs.sd)
+    names_seen: list[str | None] = [None] * len(features_seen) if names is None else list(names.name_of(features_seen))
+    return PairStrengths(pairs.features, names_seen, of.reshape(pairs.features.shape), pairs.mean, pairs.sd)

@@ -48,12 +48,12 @@ def plain_model(learner: Learner, name_of: NameOf | None = None) -> dict[str, An
     >>> plain_model(learner, lambda chosen: ["abc"[k] for k in chosen])["features"]
     [{'feature': 'b', 'weight': 0.02}]
     """
-    chosen, negative_rate = selected_features(learner), learner.negative_rate
-    columns = {"weight": learner.weights_at(chosen).mean}
+    selected, negative_rate = selected_features(learner), learner.negative_rate
+    columns = {"weight": learner.weights_at(selected).mean}
     inclusion = getattr(learner, "inclusion", None)
     if inclusion is not None:
-        columns["inclusion"] = inclusion[chosen]
-    names = [None] * len(chosen) if name_of is None else name_of(chosen)
+        columns["inclusion"] = inclusion[selected]
+    names = [None] * len(selected) if name_of is None else name_of(selected)
     link = learner.parameters.get("link", "logistic")
     plain = {
         "learner": learner.name,
@@ -62,7 +62,7 @@ def plain_model(learner: Learner, name_of: NameOf | None = None) -> dict[str, An
         "features": [
             {"feature": str(feature if names[k] is None else names[k])}
             | {name: float(f"{column[k]:.12g}") for name, column in columns.items()}
-            for k, feature in enumerate(chosen.tolist())
+            for k, feature in enumerate(selected.tolist())
         ],
     }
     shifts = links.find(link).is_log_odds or negative_rate == 1.0

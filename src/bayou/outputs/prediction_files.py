@@ -30,25 +30,25 @@ class PredictionChunk(NamedTuple):
 
     def texts(self) -> list[Sequence[str]]:
         """Return the text columns that precede the numbers."""
-        kept = [] if self.kept is None else [_as_text(column) for column in self.kept.columns]
-        return [*kept, *([] if self.rows.classes is None else [self.rows.classes])]
+        columns = [] if self.kept is None else [_as_text(column) for column in self.kept.columns]
+        return [*columns, *([] if self.rows.classes is None else [self.rows.classes])]
 
     def trailing_text_columns(self, tags: bool | None) -> list[Sequence[str]]:
         """Return the columns that follow the numbers, as text."""
-        why = [] if self.explained is None else self.explained.columns()
-        texts = [[f"{x:.9g}" for x in column] if isinstance(column, np.ndarray) else column for column in why]
+        extra = [] if self.explained is None else self.explained.columns()
+        texts = [[f"{x:.9g}" for x in column] if isinstance(column, np.ndarray) else column for column in extra]
         return [*texts, *([self.tags or [""] * len(self)] if tags else [])]
 
     def table(self, columns: Sequence[str], tags: bool) -> pa.Table:
         """Return everything as an Arrow table; `columns` are the names of the predicted columns."""
-        found = {} if self.kept is None else dict(zip(self.kept.column_names, self.kept.columns, strict=True))
-        numbers, classes = self.rows.numbers, self.rows.classes
-        predicted = [*([] if classes is None else [pa.array(classes, pa.string())]), *map(pa.array, numbers)]
+        columns_by_name = {} if self.kept is None else dict(zip(self.kept.column_names, self.kept.columns, strict=True))
+        values, classes = self.rows.numbers, self.rows.classes
+        predicted = [*([] if classes is None else [pa.array(classes, pa.string())]), *map(pa.array, values)]
         predicted += [] if self.explained is None else map(pa.array, self.explained.columns())
-        found |= dict(zip(columns, predicted, strict=True))
+        columns_by_name |= dict(zip(columns, predicted, strict=True))
         if tags:
-            found[TAG] = pa.array(self.tags or [""] * len(self), pa.string())
-        return pa.table(found)
+            columns_by_name[TAG] = pa.array(self.tags or [""] * len(self), pa.string())
+        return pa.table(columns_by_name)
 
 
 class PredictionWriter:
@@ -77,31 +77,31 @@ class PredictionWriter:
     def __exit__(self, *error: object) -> None:
         self._turn.__exit__(*error)
 
-    def write(self, part: PredictionChunk) -> None:
+    def write(self, chunk: PredictionChunk) -> None:
         if self._tags is None:
-            self._tags = part.tags is not None and any(part.tags)
-        self._rows += len(part)
+            self._tags = chunk.tags is not None and any(chunk.tags)
+        self._rows += len(chunk)
         if not self._tags:
-            self._left_out += sum(map(bool, part.tags or ()))
-        self._turn.submit(self._write, part)
+            self._left_out += sum(map(bool, chunk.tags or ()))
+        self._turn.submit(self._write, chunk)
 
     def end(self) -> None:
         self._turn.submit(self._end)
         self._turn.drain_and_raise()
 
-    def _write(self, part: PredictionChunk) -> None:
+    def _write(self, chunk: PredictionChunk) -> None:
         raise NotImplementedError
 
     def _end(self) -> None:
         raise NotImplementedError
 
     def summary(self, out: str) -> list[str]:
-        said = [] if out == "-" else [f"{self._rows:,} predictions are in {out}"]
+        sentences = [] if out == "-" else [f"{self._rows:,} predictions are in {out}"]
         if self._left_out:
-            said.append(
+            sentences.append(
                 f"{self._left_out:,} examples have a tag, but the first have none; {option('tags')} writes them"
             )
-        return said
+        return sentences
 
 
 class CsvPredictionWriter(PredictionWriter):
@@ -109,11 +109,10 @@ class CsvPredictionWriter(PredictionWriter):
 
     _begun = False
 
-    def _write(self, part: PredictionChunk) -> None:
+    def _write(self, chunk: PredictionChunk) -> None:
         self._begin()
-        self._file.write(
-            csv(part.rows.numbers, csv_fragments(part.trailing_text_columns(self._tags)), csv_fragments(part.texts()))
-        )
+        last, first = csv_fragments(chunk.trailing_text_columns(self._tags)), csv_fragments(chunk.texts())
+        self._file.write(csv(chunk.rows.numbers, last, first))
 
     def _begin(self) -> None:
         if not self._begun:
@@ -134,18 +133,18 @@ class ParquetPredictionWriter(PredictionWriter):
         self._group: list[pa.Table] = []
         self._writer: Any = None
 
-    def _write(self, part: PredictionChunk) -> None:
-        self._group.append(part.table(self._columns, bool(self._tags)))
+    def _write(self, chunk: PredictionChunk) -> None:
+        self._group.append(chunk.table(self._columns, bool(self._tags)))
         if sum(table.num_rows for table in self._group) >= self.ROWS:
             self._flush()
 
     def _flush(self) -> None:
-        whole = pa.concat_tables(self._group, promote_options="permissive") if self._group else self._nothing()
+        table = pa.concat_tables(self._group, promote_options="permissive") if self._group else self._nothing()
         if self._writer is None:
             # Numbers hardly ever repeat, so a dictionary of them would not pay.
-            texts = [field.name for field in whole.schema if not pa.types.is_floating(field.type)]
-            self._writer = pq.ParquetWriter(self._file, whole.schema, use_dictionary=texts or False)
-        self._writer.write_table(whole.cast(self._writer.schema))
+            text_names = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
+            self._writer = pq.ParquetWriter(self._file, table.schema, use_dictionary=text_names or False)
+        self._writer.write_table(table.cast(self._writer.schema))
         self._group = []
 
     def _nothing(self) -> pa.Table:
@@ -167,5 +166,5 @@ def _as_text(column: pa.ChunkedArray) -> list[str]:
 
 def empty_table(names: Sequence[str], keep: Sequence[str] = ()) -> pa.Table:
     """Return a table with these columns and no rows."""
-    texts = {*keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}
-    return pa.table({name: pa.array([], pa.string() if name in texts else pa.float64()) for name in names})
+    text_names = {*keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}
+    return pa.table({name: pa.array([], pa.string() if name in text_names else pa.float64()) for name in names})

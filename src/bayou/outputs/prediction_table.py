@@ -82,7 +82,7 @@ def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]
     columns = [column.name for column in number_columns(learner)]
     if task == "multiclass":
         return (CLASS, *columns, *(f"P({name})" for name in learner.class_names))
-    return (*columns, *(f"q{share:g}" for share in quantiles))
+    return (*columns, *(f"q{level:g}" for level in quantiles))
 
 
 def column_values(learner: Any, prediction: Any, interval: Any, in_tables: bool = True) -> dict[str, np.ndarray]:
@@ -105,8 +105,8 @@ def prediction_table(
         if not len(predicted.labels):
             raise BadInput("the model has met no class yet, so it can predict none; train it first.")
         best = predicted.best_with_interval(level)
-        numbers = column_values(learner, best, (best.low, best.high)).values()
+        columns = column_values(learner, best, (best.low, best.high)).values()
         names = learner.class_names
-        return PredictionRows(np.vstack([*numbers, predicted.probability.T]), [names[k] for k in best.column.tolist()])
-    numbers = column_values(learner, predicted, predicted.interval(level) if learner.has_posterior else None).values()
-    return PredictionRows(np.stack([*numbers, *(predicted.quantile(share) for share in quantiles)]))
+        return PredictionRows(np.vstack([*columns, predicted.probability.T]), [names[k] for k in best.column.tolist()])
+    columns = column_values(learner, predicted, predicted.interval(level) if learner.has_posterior else None).values()
+    return PredictionRows(np.stack([*columns, *(predicted.quantile(probability) for probability in quantiles)]))

@@ -79,36 +79,36 @@ def svmlight(batch: Batch) -> np.ndarray:
         raise BadInput("svmlight text needs a label of 1, 0 or -1 for every example.")
     if batch.weights is not None and (batch.weights != 1.0).any():
         raise BadInput("svmlight text has no place for weights.")
-    room = batch.nonzeros * (_LONGEST_INDEX + MAX_NUMBER_BYTES + 2) + len(batch) * 3 + WRITE_PADDING_BYTES
-    out = np.empty(room, np.uint8)
+    capacity = batch.nonzeros * (_LONGEST_INDEX + MAX_NUMBER_BYTES + 2) + len(batch) * 3 + WRITE_PADDING_BYTES
+    out = np.empty(capacity, np.uint8)
     values = batch.values.astype(np.float32, copy=False)
     return out[: _svmlight(batch.indptr, batch.indices, values, batch.labels, batch.is_all_ones, out)]
 
 
 @kernel
-def _svmlight(indptr, indices, values, labels, ones, out):
+def _svmlight(indptr, indices, values, labels, is_all_ones, out):
     start = address_of(out)
-    at = start
+    address = start
     for row in range(labels.size):
         label = labels[row]
         if label < 0.0:
-            put_byte(at, _MINUS)
-            at += 1
-        put_byte(at, _ONE if label != 0.0 else _ZERO)
-        at += 1
+            put_byte(address, _MINUS)
+            address += 1
+        put_byte(address, _ONE if label != 0.0 else _ZERO)
+        address += 1
         for k in range(indptr[row], indptr[row + 1]):
-            put_byte(at, _BLANK)
-            at = put_whole(at + 1, indices[k])
-            put_byte(at, _COLON)
-            at += 1
-            if ones or values[k] == np.float32(1):
-                put_byte(at, _ONE)
-                at += 1
+            put_byte(address, _BLANK)
+            address = put_whole(address + 1, indices[k])
+            put_byte(address, _COLON)
+            address += 1
+            if is_all_ones or values[k] == np.float32(1):
+                put_byte(address, _ONE)
+                address += 1
             else:
-                at = put_float32(at, values[k])
-        put_byte(at, _NEWLINE)
-        at += 1
-    return at - start
+                address = put_float32(address, values[k])
+        put_byte(address, _NEWLINE)
+        address += 1
+    return address - start
 
 
 def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -157,21 +157,21 @@ def csv(columns: np.ndarray, last: Sequence[str] | None = None, first: Sequence[
     b'spam,0.5\\n'
     """
     n_columns, n = columns.shape
-    texts = [_places(given) if given else (b"", *np.empty((2, 0), np.int64)) for given in (first, last)]
-    room = n * (n_columns * (MAX_NUMBER_BYTES + 1) + 2) + sum(len(text) for text, _, _ in texts) + WRITE_PADDING_BYTES
-    out = np.empty(room, np.uint8)
+    ends = [_places(column) if column else (b"", *np.empty((2, 0), np.int64)) for column in (first, last)]
+    size = n * (n_columns * (MAX_NUMBER_BYTES + 1) + 2) + sum(len(text) for text, _, _ in ends) + WRITE_PADDING_BYTES
+    out = np.empty(size, np.uint8)
     columns = np.ascontiguousarray(columns, np.float64)
-    arrays = [array for text, starts, stops in texts for array in (np.frombuffer(text, np.uint8), starts, stops)]
+    arrays = [array for text, starts, stops in ends for array in (np.frombuffer(text, np.uint8), starts, stops)]
     return out[: _csv(columns, *arrays, out)]
 
 
-def _places(texts: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
+def _places(items: Sequence[str]) -> tuple[bytes, np.ndarray, np.ndarray]:
     """Return the concatenated bytes of the texts, and where each text starts and stops in them."""
-    joined = "\n".join(texts).encode()
+    joined = "\n".join(items).encode()
     marks = np.flatnonzero(np.frombuffer(joined, np.uint8) == _NEWLINE)
-    if len(marks) == len(texts) - 1:
+    if len(marks) == len(items) - 1:
         return joined, np.append(0, marks + 1), np.append(marks, len(joined))
-    cells = [text.encode() for text in texts]
+    cells = [text.encode() for text in items]
     ends = np.cumsum([len(cell) for cell in cells])
     return b"".join(cells), np.append(0, ends[:-1]), ends
 
@@ -189,24 +189,24 @@ def _quoted(text: str) -> str:
 def _csv(columns, first, first_starts, first_stops, last, starts, stops, out):
     start = address_of(out)
     beginning, source = address_of(first), address_of(last)
-    at = start
+    address = start
     for row in range(columns.shape[1]):
         if first_starts.size:
-            for place in range(first_starts[row], first_stops[row]):
-                put_byte(at, load_uint8(beginning + place))
-                at += 1
-            put_byte(at, _COMMA)
-            at += 1
+            for offset in range(first_starts[row], first_stops[row]):
+                put_byte(address, load_uint8(beginning + offset))
+                address += 1
+            put_byte(address, _COMMA)
+            address += 1
         for column in range(columns.shape[0]):
-            at = put_number(at, columns[column, row])
-            put_byte(at, _COMMA)
-            at += 1
+            address = put_number(address, columns[column, row])
+            put_byte(address, _COMMA)
+            address += 1
         if starts.size:
-            for place in range(starts[row], stops[row]):
-                put_byte(at, load_uint8(source + place))
-                at += 1
+            for offset in range(starts[row], stops[row]):
+                put_byte(address, load_uint8(source + offset))
+                address += 1
         else:
-            at -= 1
-        put_byte(at, _NEWLINE)
-        at += 1
-    return at - start
+            address -= 1
+        put_byte(address, _NEWLINE)
+        address += 1
+    return address - start

@@ -231,14 +231,14 @@ class RunFacts:
         """Stretch of the run that each sampled row belongs to, and the last example of each stretch."""
         sample = self.sample
         # Coarser than the recorder's: ten stretches per tenfold number of rows, and none of a single row.
-        stretch = np.floor(np.log10(np.maximum(sample.row + 1, 8)) * STRETCHES / 2).astype(np.int64)
-        _, stretch = np.unique(stretch, return_inverse=True)
-        mass = np.bincount(stretch, sample.stream_weight)
+        segment = np.floor(np.log10(np.maximum(sample.row + 1, 8)) * STRETCHES / 2).astype(np.int64)
+        _, segment = np.unique(segment, return_inverse=True)
+        mass = np.bincount(segment, sample.stream_weight)
         if len(mass) > 1 and mass[-1] < mass[-2] / 2:  # the run ended soon after the last one had begun
-            stretch = np.minimum(stretch, len(mass) - 2)
-        last = np.zeros(stretch.max() + 1)
-        np.maximum.at(last, stretch, sample.row + 1)
-        return stretch, last
+            segment = np.minimum(segment, len(mass) - 2)
+        last = np.zeros(segment.max() + 1)
+        np.maximum.at(last, segment, sample.row + 1)
+        return segment, last
 
     @cached_property
     def over_time(self) -> dict[str, np.ndarray]:
@@ -252,8 +252,8 @@ class RunFacts:
 
     def averages(self, values: np.ndarray) -> np.ndarray:
         """Return the weighted mean of `values`, one per sampled row, in each stretch."""
-        stretch, mass = self.stretches[0], self.sample.stream_weight
-        return np.bincount(stretch, mass * values) / np.bincount(stretch, mass)
+        segment, mass = self.stretches[0], self.sample.stream_weight
+        return np.bincount(segment, mass * values) / np.bincount(segment, mass)
 
     def _losses(self, sample: Sample) -> np.ndarray:
         """Return the loss of each prediction."""
@@ -278,18 +278,18 @@ class RunFacts:
     def largest_losses(self) -> Sample:
         """Predictions of the second half that were most wrong."""
         losses = self._losses(self.second_half)
-        wrong = (
+        is_wrong = (
             TopClass.of(self.second_half.guess).label != self.second_half.label
             if self.is_multiclass
             else losses > np.log(2.0)
         )
         order = np.argsort(-losses, kind="stable")
-        return self.second_half[(order if self.is_regression else order[wrong[order]])[:SHOWN]]
+        return self.second_half[(order if self.is_regression else order[is_wrong[order]])[:SHOWN]]
 
     def interval(self, sample: Sample, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the interval of each probability, or of the number itself, as `bayou predict` does.
 
-        For multiclass, it is the recorded 95 % interval of the most probable class, whatever the level.
+        For multiclass, it is the recorded 95% interval of the most probable class, whatever the level.
         """
         if self.is_multiclass:
             return TopClass.of(sample.guess).low, TopClass.of(sample.guess).high
@@ -318,9 +318,9 @@ class RunFacts:
     @cached_property
     def _extras(self) -> Extras:
         """Recipe and names of the data, and feature counts of the model, or else of the run's second half."""
-        own: Extras = self.learner.extras
-        uses = own.uses or self.second_half.feature_counts()
-        return replace(own, recipe=self.data.recipe or own.recipe, names=self.data.names or own.names, uses=uses)
+        saved: Extras = self.learner.extras
+        uses = saved.uses or self.second_half.feature_counts()
+        return replace(saved, recipe=self.data.recipe or saved.recipe, names=self.data.names or saved.names, uses=uses)
 
     def uncertain_features(self, row: tuple[np.ndarray, np.ndarray] | None, n: int) -> list[str]:
         """Return the n features of a row that make its score most uncertain, by x^2 v."""
@@ -328,11 +328,11 @@ class RunFacts:
         if row is None or strengths.sd is None or not len(strengths):
             return []
         indices, values = row[0].astype(np.int64), row[1].astype(np.float64)
-        place = np.minimum(np.searchsorted(strengths.features, indices), len(strengths) - 1)
-        seen = strengths.features[place] == indices
-        place, variance = place[seen], (values**2 * strengths.sd[place] ** 2)[seen]
+        slots = np.minimum(np.searchsorted(strengths.features, indices), len(strengths) - 1)
+        seen = strengths.features[slots] == indices
+        slots, variance = slots[seen], (values**2 * strengths.sd[slots] ** 2)[seen]
         order = np.argsort(-variance, kind="stable")[:n]
-        return [strengths.name(k, UNNAMED) for k in place[order].tolist()]
+        return [strengths.name(k, UNNAMED) for k in slots[order].tolist()]
 
     def top_contributions(self, sample: Sample) -> list[list[tuple[str, float]]]:
         """Return (name, amount) of what moved each row's score most away from the average row's.
@@ -341,19 +341,19 @@ class RunFacts:
         """
         classes, uses = np.zeros(len(sample), np.int64), self._extras.uses
         if self.is_multiclass:
-            place = {label: k for k, label in enumerate(self.learner.labels.tolist())}
-            classes = np.array([place.get(label, -1) for label in TopClass.of(sample.guess).label.tolist()])
-        known = [k for k, row in enumerate(sample.features) if row is not None and classes[k] >= 0]
-        found: list[list[tuple[str, float]]] = [[] for _ in range(len(sample))]
-        if known and uses is not None and uses.counted:
+            index_of_label = {label: k for k, label in enumerate(self.learner.labels.tolist())}
+            classes = np.array([index_of_label.get(label, -1) for label in TopClass.of(sample.guess).label.tolist()])
+        described = [k for k, row in enumerate(sample.features) if row is not None and classes[k] >= 0]
+        terms: list[list[tuple[str, float]]] = [[] for _ in range(len(sample))]
+        if described and uses is not None and uses.counted:
             explainer = Explainer(self.learner, MOVED, self._extras)
-            indices, values = zip(*(sample.features[k] for k in known), strict=True)
+            indices, values = zip(*(sample.features[k] for k in described), strict=True)
             ends = np.cumsum([0, *map(len, indices)])
             batch = Batch.from_arrays(ends, np.concatenate(indices), np.concatenate(values))
-            why, by = explainer.top_contributions(batch, classes[known])
-            for n, k in enumerate(known):
-                found[k] = [(names[n], amounts[n]) for names, amounts in zip(why, by, strict=True) if names[n]]
-        return found
+            names, amounts = explainer.top_contributions(batch, classes[described])
+            for n, k in enumerate(described):
+                terms[k] = [(name[n], amount[n]) for name, amount in zip(names, amounts, strict=True) if name[n]]
+        return terms
 
     @cached_property
     def columns(self) -> list[ColumnStrength]:
@@ -384,9 +384,9 @@ class RunFacts:
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
         """Lanes of the learner at the end of the run."""
-        return [part for part in self.learner.parts() if "weight" in part]
+        return [lane for lane in self.learner.parts() if "weight" in lane]
 
     @cached_property
     def levels(self) -> list[dict[str, Any]]:
         """Stages that combine the lanes, each with its share in the final prediction."""
-        return [part for part in self.learner.parts() if "share" in part]
+        return [stage for stage in self.learner.parts() if "share" in stage]

@@ -30,7 +30,7 @@ from bayou.report import figures, sentences
 from bayou.report.facts import DRAWN, UNNAMED, DataFacts, ReportedRun, RunFacts
 from bayou.report.recorder import Sample
 
-# A fast level: the file is 4 % larger than at the slowest one.
+# A fast level: the file is 4% larger than at the slowest one.
 COMPRESSION = 4
 # Number of columns listed for a wide table.
 MAX_LISTED_COLUMNS = 500
@@ -198,24 +198,24 @@ def _cards(facts: RunFacts) -> list[tuple[str, str, str]]:
     """Return the key figures as (name, number, meaning)."""
     result = facts.result
     cards = [("examples", f"{result.examples:,}", "predicted, then learned from")]
-    loss, held = facts.run.loss, facts.run.loss_of(facts.run.held_out)
+    loss, held_out = facts.run.loss, facts.run.loss_of(facts.run.held_out)
     name = facts.run.loss_name.replace("_", " ")
     if loss is not None:
         base = f"{sentences.number(facts.base_loss)} without features" if facts.base_loss else "surprise per example"
         cards.append((name, f"{loss:.4g}" if facts.is_regression else f"{loss:.4f}", base))
-    if held is not None:
+    if held_out is not None:
         cards.append(
-            (f"held-out {name}", f"{held:.4g}", f"on {sentences.count(facts.run.held_out.examples, 'example')}")
+            (f"held-out {name}", f"{held_out:.4g}", f"on {sentences.count(facts.run.held_out.examples, 'example')}")
         )
-    later = facts.learner.later_loss()
-    if later is not None and later.differs:
+    frozen = facts.learner.later_loss()
+    if frozen is not None and frozen.differs:
         cards.append(
-            (f"{later.measure}, later rows", f"{later.expected:.4f}", f"expected; {later.learned:.4f} as it learned")
+            (f"{frozen.measure}, later rows", f"{frozen.expected:.4f}", f"expected; {frozen.learned:.4f} as it learned")
         )
-    for measure, name, shown, meaning in _measures(facts):
+    for measure, name, format_score, meaning in _measures(facts):
         value = getattr(result, measure)
         if value is not None:
-            cards.append((name, shown(value), meaning))
+            cards.append((name, format_score(value), meaning))
     seconds = facts.run.seconds
     if seconds:
         cards.append(("time", f"{seconds:.3g} s", f"{result.examples / seconds:,.0f} examples per second"))
@@ -231,14 +231,14 @@ def _scores(runs: Sequence[ReportedRun]) -> list[list[str]]:
     headline = [run.result.headline() for run in runs]
     rows = [["learner", *headline[0], "seconds"]]
     for run, scores in zip(runs, headline, strict=True):
-        numbers = ("–" if value is None else f"{value:.5f}" for value in scores.values())
-        rows.append([run.name, *numbers, "–" if run.seconds is None else f"{run.seconds:.2f}"])
+        cells = ("–" if value is None else f"{value:.5f}" for value in scores.values())
+        rows.append([run.name, *cells, "–" if run.seconds is None else f"{run.seconds:.2f}"])
     return rows
 
 
 def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
     """Return a table row for each prediction of a sample."""
-    posterior, moved = facts.has_posterior, facts.top_contributions(sample)
+    posterior, terms = facts.has_posterior, facts.top_contributions(sample)
     low, high = facts.interval(sample) if posterior else (sample.expected, sample.expected)
     return [
         {
@@ -249,7 +249,7 @@ def _rows(facts: RunFacts, sample: Sample) -> list[dict[str, str]]:
             if posterior
             else "",
             "label": sentences.label(facts, sample, k),
-            "moved": "; ".join(f"{sentences.shortened(name, 40)} {sentences.signed(by)}" for name, by in moved[k]),
+            "moved": "; ".join(f"{sentences.shortened(name, 40)} {sentences.signed(by)}" for name, by in terms[k]),
             "features": "; ".join(
                 sentences.shortened(name, 40) for name in facts.uncertain_features(sample.features[k], ROW_FEATURES)
             ),
@@ -294,15 +294,15 @@ def _classes(facts: RunFacts) -> list[dict[str, str]]:
     """Return a table row for each of the commonest classes; empty unless multiclass."""
     if not facts.is_multiclass:
         return []
-    table, whole = facts.result.classes, facts.result.curve["weight"][-1:].sum()
+    table, total = facts.result.classes, facts.result.curve["weight"][-1:].sum()
     names = facts.class_names(table["label"])
     return [
         {
             "name": names[k],
-            "share": sentences.percent(table["mass"][k] / whole) if whole else "–",
+            "share": sentences.percent(table["mass"][k] / total) if total else "–",
             **{
-                name: "–" if np.isnan(table[name][k]) else shown(table[name][k])
-                for name, shown in (
+                name: "–" if np.isnan(table[name][k]) else format_score(table[name][k])
+                for name, format_score in (
                     ("auc", "{:.4f}".format),
                     ("precision", sentences.percent),
                     ("recall", sentences.percent),
@@ -315,8 +315,8 @@ def _classes(facts: RunFacts) -> list[dict[str, str]]:
 
 def _parts(facts: RunFacts) -> list[dict[str, str]]:
     return [
-        {"name": part["name"], "weight": sentences.percent(part["weight"]), "loss": sentences.number(part.get("loss"))}
-        for part in sorted(facts.parts, key=lambda part: -part["weight"])
+        {"name": lane["name"], "weight": sentences.percent(lane["weight"]), "loss": sentences.number(lane.get("loss"))}
+        for lane in sorted(facts.parts, key=lambda lane: -lane["weight"])
     ]
 
 
@@ -342,7 +342,7 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
     varied = result.examples and recorder.shortest != recorder.longest
     span = f" on average, {recorder.shortest:,} to {recorder.longest:,}" if varied else ""
     length = f"{result.nonzeros / result.examples:.4g}{span}" if result.examples else ""
-    kept = f"{data.negative_rate:g} of them; numbers here are those of the data as given"
+    rate_kept = f"{data.negative_rate:g} of them; numbers here are those of the data as given"
     in_use = f"{facts.learner.n_features:,}, of which {sentences.percent(facts.table_load)} are in use"
     shared = f"{sentences.percent(facts.collisions)} of the features share a weight with another"
     wrapped = f"{data.n_wrapped:,} were wrapped around; use a larger {option('bits')}"
@@ -352,7 +352,7 @@ def _data(facts: RunFacts) -> list[tuple[str, str]]:
         ("examples", f"{result.examples:,}"),
         ("skipped lines", f"{data.skipped:,}"),
         ("positives", "" if facts.rate is None else sentences.percent(facts.rate)),
-        ("negatives kept", "" if data.negative_rate == 1.0 else kept),
+        ("negatives kept", "" if data.negative_rate == 1.0 else rate_kept),
         ("features per example", length),
         ("classes", f"{len(result.classes['label']):,}" if facts.is_multiclass else ""),
         ("different features", f"{len(facts.touched):,}"),

@@ -54,19 +54,19 @@ class Sample:
         """Weight of each row in averages over the stream."""
         return self.weight * self.stands_for
 
-    def __getitem__(self, chosen: np.ndarray) -> Sample:
+    def __getitem__(self, selection: np.ndarray) -> Sample:
         """Return some of the rows, chosen by indices or by a boolean mask."""
-        numbers = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen, np.int64)
-        columns: dict[str, Any] = {name: getattr(self, name)[numbers] for name in _COLUMNS}
-        return Sample(tags=[self.tags[k] for k in numbers], features=[self.features[k] for k in numbers], **columns)
+        indices = np.flatnonzero(selection) if np.asarray(selection).dtype == bool else np.asarray(selection, np.int64)
+        columns: dict[str, Any] = {name: getattr(self, name)[indices] for name in _COLUMNS}
+        return Sample(tags=[self.tags[k] for k in indices], features=[self.features[k] for k in indices], **columns)
 
     def feature_counts(self) -> FeatureCounts:
         """Count the features of the rows, except for rows whose features were not stored."""
-        counts, known = FeatureCounts(), {k: row for k, row in enumerate(self.features) if row is not None}
-        if known:
-            features, values = (np.concatenate(parts) for parts in zip(*known.values(), strict=True))
+        counts, stored = FeatureCounts(), {k: row for k, row in enumerate(self.features) if row is not None}
+        if stored:
+            features, values = (np.concatenate(arrays) for arrays in zip(*stored.values(), strict=True))
             counts.add(
-                np.array([len(row[0]) for row in known.values()]), features, values, self.stream_weight[list(known)]
+                np.array([len(row[0]) for row in stored.values()]), features, values, self.stream_weight[list(stored)]
             )
         return counts
 
@@ -89,9 +89,9 @@ class TopClass(NamedTuple):
     epistemic: Any
 
     @classmethod
-    def of(cls, said: np.ndarray) -> TopClass:
+    def of(cls, columns: np.ndarray) -> TopClass:
         """Build from the columns of `Sample.guess`."""
-        return cls(*said.T)
+        return cls(*columns.T)
 
 
 class Recorder:
@@ -145,12 +145,12 @@ class Recorder:
                 yield batch if stop - start == len(batch) else batch[start:stop]
                 start = stop
 
-    def _end_of_block(self, batch: Batch, start: int, wanted: int) -> int:
-        """Return the first end of a delay block at or after row `wanted`, within the rows that are learned at once."""
+    def _end_of_block(self, batch: Batch, start: int, min_row: int) -> int:
+        """Return the first end of a delay block at or after row `min_row`, within the rows that are learned at once."""
         weights, row = batch.weights_or_ones(), start
         examples = self.learner.examples + getattr(self.teaches, "n_waiting", 0)  # including those with delayed labels
         end = min(len(batch), (start // LEARN_CHUNK_ROWS + 1) * LEARN_CHUNK_ROWS)
-        while row < min(wanted, end):
+        while row < min(min_row, end):
             first = row
             row, _, _ = next_delay_block(weights[:end], row, examples, -1)
             examples += int(np.count_nonzero(weights[first:row]))
@@ -159,8 +159,8 @@ class Recorder:
     def record_lanes(self) -> None:
         """Store the state of the learner's lanes, if it has any and has learned since the last look."""
         examples = self.examples
-        if examples > (self.looks[-1][0] if self.looks else 0) and (parts := self.learner.parts()):
-            self.looks.append((examples, parts))
+        if examples > (self.looks[-1][0] if self.looks else 0) and (lanes := self.learner.parts()):
+            self.looks.append((examples, lanes))
 
     def learn(self, batch: Batch) -> np.ndarray:
         """Learn a batch and return the predictions, as `Learner.learn` does."""
@@ -186,85 +186,85 @@ class Recorder:
         first, self.rows = self.rows, self.rows + len(batch)
         self._plan()
         n = int(np.searchsorted(self._picks, self.rows))
-        picked, stand = self._picks[:n] - first, self._stand[:n]
+        sampled, stand = self._picks[:n] - first, self._stand[:n]
         self._picks, self._stand = self._picks[n:], self._stand[n:]
-        weights = batch.weights_or_ones()[picked]
+        weights = batch.weights_or_ones()[sampled]
         if not weights.all():  # rows of weight 0 are not learned, so they do not count
-            picked, stand, weights = picked[weights > 0], stand[weights > 0], weights[weights > 0]
-        if not len(picked):
+            sampled, stand, weights = sampled[weights > 0], stand[weights > 0], weights[weights > 0]
+        if not len(sampled):
             return
-        told = prediction.take(picked)
-        labels = np.full(len(picked), np.nan) if batch.labels is None else batch.labels[picked]
+        subset = prediction.take(sampled)
+        labels = np.full(len(sampled), np.nan) if batch.labels is None else batch.labels[sampled]
         positions = np.full(len(batch), -1) if batch.positions is None else batch.positions
-        believed = _of_classes(told, labels) if isinstance(told, ClassPrediction) else self._of_one(told, labels)
-        kept = [picked + first, *believed, weights, stand, positions[picked]]
-        for column, values in zip(self._columns, kept, strict=True):
+        believed = _of_classes(subset, labels) if isinstance(subset, ClassPrediction) else self._of_one(subset, labels)
+        columns = [sampled + first, *believed, weights, stand, positions[sampled]]
+        for column, values in zip(self._columns, columns, strict=True):
             column.append(values)
-        self._keep_features(batch, picked)
-        self._tags += [""] * len(picked) if batch.tags is None else [str(batch.tags[row] or "") for row in picked]
+        self._keep_features(batch, sampled)
+        self._tags += [""] * len(sampled) if batch.tags is None else [str(batch.tags[row] or "") for row in sampled]
 
     def _plan(self) -> None:
         """Draw the rows to sample, up to the current row."""
         while self._end < self.rows:
             start, self._end = self._end, next(self._ends)
             step = -(-(self._end - start) // PICKED)
-            parts = np.arange(start, self._end, step)
-            sizes = np.minimum(step, self._end - parts)
-            self._picks = np.append(self._picks, parts + self._random.integers(0, sizes))
+            starts = np.arange(start, self._end, step)
+            sizes = np.minimum(step, self._end - starts)
+            self._picks = np.append(self._picks, starts + self._random.integers(0, sizes))
             self._stand = np.append(self._stand, sizes)
 
-    def _of_one(self, told: Prediction, labels: np.ndarray) -> list[np.ndarray]:
+    def _of_one(self, prediction: Prediction, labels: np.ndarray) -> list[np.ndarray]:
         """Return the columns of a sample for binary or regression predictions."""
         record, unknown = self.learner.record, np.full(len(labels), np.nan)
         return [
-            told.expected,
-            told.mean,
-            told.variance if record.posterior else unknown,
-            told.noise if record.posterior and record.task == "regression" else unknown,
-            np.empty((len(labels), 0)) if told.student_t_mixture is None else told.student_t_mixture,
+            prediction.expected,
+            prediction.mean,
+            prediction.variance if record.posterior else unknown,
+            prediction.noise if record.posterior and record.task == "regression" else unknown,
+            np.empty((len(labels), 0)) if prediction.student_t_mixture is None else prediction.student_t_mixture,
             np.empty((len(labels), 0)),
             (labels > 0).astype(np.float64) if record.task == "binary" else labels,
         ]
 
-    def _keep_features(self, batch: Batch, picked: np.ndarray) -> None:
+    def _keep_features(self, batch: Batch, sampled: np.ndarray) -> None:
         """Store indices and values of the picked rows, concatenated, and where each row ends."""
-        starts = batch.indptr[picked]
-        lengths = batch.indptr[picked + 1] - starts
+        starts = batch.indptr[sampled]
+        lengths = batch.indptr[sampled + 1] - starts
         self._short.append(lengths <= MAX_SAMPLED_FEATURES)
         lengths = np.where(lengths <= MAX_SAMPLED_FEATURES, lengths, 0)
         ends = np.cumsum(lengths)
-        places = np.arange(ends[-1]) + np.repeat(starts - ends + lengths, lengths)
-        self._features.append((ends, batch.indices[places], batch.values[places]))
+        offsets = np.arange(ends[-1]) + np.repeat(starts - ends + lengths, lengths)
+        self._features.append((ends, batch.indices[offsets], batch.values[offsets]))
 
     def sample(self) -> Sample:
         """Return the sampled rows."""
         columns: dict[str, Any] = {
-            name: np.concatenate(parts) if parts else np.empty(0)
-            for name, parts in zip(_COLUMNS, self._columns, strict=True)
+            name: np.concatenate(arrays) if arrays else np.empty(0)
+            for name, arrays in zip(_COLUMNS, self._columns, strict=True)
         }
         rows = [
             row
             for ends, indices, values in self._features
             for row in zip(np.split(indices, ends[:-1]), np.split(values, ends[:-1]), strict=True)
         ]
-        kept = (short for part in self._short for short in part)
-        features = [row if short else None for row, short in zip(rows, kept, strict=True)]
+        is_short = (short for block in self._short for short in block)
+        features = [row if short else None for row, short in zip(rows, is_short, strict=True)]
         return Sample(tags=list(self._tags), features=features, **columns)
 
 
-def _of_classes(told: ClassPrediction, labels: np.ndarray) -> list[np.ndarray]:
+def _of_classes(prediction: ClassPrediction, labels: np.ndarray) -> list[np.ndarray]:
     """Return the columns of a sample for multiclass predictions; NaN where no class was known."""
     unknown = np.full(len(labels), np.nan)
     mean = variance = unknown
     guess = TopClass(*[unknown] * len(TopClass._fields))
-    if len(told.labels):
-        best = told.best_with_interval()
-        label = np.where(best.probability > 0.0, told.labels[best.column], np.nan)
+    if len(prediction.labels):
+        best = prediction.best_with_interval()
+        label = np.where(best.probability > 0.0, prediction.labels[best.column], np.nan)
         low, high, variance = (unknown if c is None else c for c in (best.low, best.high, best.variance))
-        split = split_classes(told.probability, told.mean, told.variances)
+        split = split_classes(prediction.probability, prediction.mean, prediction.variances)
         mean, guess = best.mean, TopClass(label, best.probability, low, high, *split)
     nothing = np.empty((len(labels), 0))
-    return [told.label_probability(labels), mean, variance, unknown, nothing, np.stack(guess, axis=1), labels]
+    return [prediction.label_probability(labels), mean, variance, unknown, nothing, np.stack(guess, axis=1), labels]
 
 
 def _stretch_ends() -> Iterator[int]:

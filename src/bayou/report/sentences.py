@@ -21,7 +21,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     """Return (topic, text) pairs of one or two sentences each, the most important first."""
     if not facts.result.examples:
         return [("Nothing", "No example could be scored, so there is nothing to show.")]
-    told = [
+    topics = [
         ("Loss", _loss(facts)),
         ("Later rows", _later(facts)),
         ("Accuracy" if facts.is_regression or facts.is_multiclass else "Ranking", _ranking(facts)),
@@ -33,25 +33,25 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         ("Least sure", _unsure(facts)),
         *(("Warning", f"{warning[0].upper()}{warning[1:]}.") for warning in facts.data.warnings),
     ]
-    return [(what, text) for what, text in told if text]
+    return [(topic, text) for topic, text in topics if text]
 
 
 def comparison(runs: Sequence[ReportedRun]) -> str:
     """Return a sentence that compares the losses of several runs, given in order, the best first."""
-    told = [f"{run.name} {number(run.loss)}" for run in runs]
+    losses = [f"{run.name} {number(run.loss)}" for run in runs]
     return (
         f"{runs[0].name} did best, and the rest of this page is about it. "
-        f"The losses, over the same examples: {', '.join(told)}."
+        f"The losses, over the same examples: {', '.join(losses)}."
     )
 
 
 def _loss(facts: RunFacts) -> str:
     run, loss = facts.run, facts.run.loss
     name = run.loss_name.replace("_", " ")
-    late = facts.late_loss
+    late_loss = facts.late_loss
     text = f"After {count(facts.result.examples, 'example')} the {name} is {number(loss)}"
-    text += f"; every example was predicted before it was learned from{'.' if late is None else ''}"
-    text += "" if late is None else f". Over the second half alone it is {number(late)}."
+    text += f"; every example was predicted before it was learned from{'.' if late_loss is None else ''}"
+    text += "" if late_loss is None else f". Over the second half alone it is {number(late_loss)}."
     if facts.base_loss and loss is not None:
         won = 1.0 - loss / facts.base_loss
         guess = "the mean so far" if facts.is_regression else f"the share of positives, {percent(facts.rate)},"
@@ -61,22 +61,22 @@ def _loss(facts: RunFacts) -> str:
         text += f": the features took {percent(won)} off that." if won > 0 else ": so far the features have not helped."
     elif facts.rate is not None:
         text += f" All labels were {'positive' if facts.rate > 0.5 else 'negative'}: there was nothing to tell apart."
-    held = run.held_out
-    if run.loss_of(held) is not None:
-        which = f" ({run.held_out_rows})" if run.held_out_rows else ""
-        text += f" On {count(held.examples, 'example')} that were held out{which} the finished model has"
-        text += f" {number(run.loss_of(held))}."
+    held_out = run.held_out
+    if run.loss_of(held_out) is not None:
+        rows_of = f" ({run.held_out_rows})" if run.held_out_rows else ""
+        text += f" On {count(held_out.examples, 'example')} that were held out{rows_of} the finished model has"
+        text += f" {number(run.loss_of(held_out))}."
     return text
 
 
 def _later(facts: RunFacts) -> str:
     """Return a sentence on the expected loss of the frozen model, if it differs from the online loss."""
-    later = facts.learner.later_loss()
-    if later is None or not later.differs:
+    later_loss = facts.learner.later_loss()
+    if later_loss is None or not later_loss.differs:
         return ""
     return (
-        f"{describe(later).capitalize()}. The first is for a model that goes on learning and is told every label at "
-        "once; go by the second if this one is trained and then used as it is."
+        f"{describe(later_loss).capitalize()}. The first is for a model that goes on learning and is told every label "
+        "at once; go by the second if this one is trained and then used as it is."
     )
 
 
@@ -110,18 +110,18 @@ def _mistakes(facts: RunFacts) -> str:
     if not facts.is_multiclass or facts.result.auc is None:
         return ""
     table, confusion = facts.result.classes, facts.result.confusion
-    names, shown = facts.class_names(table["label"]), len(table["label"][: len(confusion)])
+    names, n_listed = facts.class_names(table["label"]), len(table["label"][: len(confusion)])
     text = ""
-    wrong = confusion[:shown, :shown] * (1.0 - np.eye(shown))
-    if wrong.any():
-        actual, taken = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        share = wrong[actual, taken] / table["mass"][actual]
+    mistakes = confusion[:n_listed, :n_listed] * (1.0 - np.eye(n_listed))
+    if mistakes.any():
+        actual, predicted = np.unravel_index(int(mistakes.argmax()), mistakes.shape)
+        fraction = mistakes[actual, predicted] / table["mass"][actual]
         text = (
-            f"The commonest mistake: {percent(float(share))} of {shortened(names[actual], 40)} were taken for "
-            f"{shortened(names[taken], 40)}. "
+            f"The commonest mistake: {percent(float(fraction))} of {shortened(names[actual], 40)} were taken for "
+            f"{shortened(names[predicted], 40)}. "
         )
-    told = np.flatnonzero(~np.isnan(table["auc"]))
-    best, worst = (told[pick(table["auc"][told])] for pick in (np.argmax, np.argmin))
+    scored = np.flatnonzero(~np.isnan(table["auc"]))
+    best, worst = (scored[pick(table["auc"][scored])] for pick in (np.argmax, np.argmin))
     if best == worst:
         return text
     return text + (
@@ -132,18 +132,18 @@ def _mistakes(facts: RunFacts) -> str:
 
 def _parts(facts: RunFacts) -> str:
     """Return which lane the bank settled on, or its heaviest lanes, and the share of stacking."""
-    parts = sorted((part for part in facts.parts if part["weight"] > 0), key=lambda part: -part["weight"])
-    if not parts:
+    lanes = sorted((lane for lane in facts.parts if lane["weight"] > 0), key=lambda lane: -lane["weight"])
+    if not lanes:
         return ""
-    if parts[0]["weight"] >= DOMINANT_SHARE:
-        weight = percent(parts[0]["weight"])
+    if lanes[0]["weight"] >= DOMINANT_SHARE:
+        weight = percent(lanes[0]["weight"])
         text = (
-            f"Of its lanes, the {facts.learner.name} settled on “{parts[0]['name']}”, which has {weight} of the weight."
+            f"Of its lanes, the {facts.learner.name} settled on “{lanes[0]['name']}”, which has {weight} of the weight."
         )
     else:
-        first = [f"“{part['name']}” ({percent(part['weight'])})" for part in parts[:3]]
+        first = [f"“{lane['name']}” ({percent(lane['weight'])})" for lane in lanes[:3]]
         text = f"The {facts.learner.name} has not settled on one lane; the heaviest are {join_words(first)}."
-    stacked = sum(part["share"] for part in facts.levels if part["name"].startswith("stacker"))
+    stacked = sum(lane["share"] for lane in facts.levels if lane["name"].startswith("stacker"))
     if stacked:
         text += f" {percent(stacked)} of its final prediction comes from stacking the lanes, which also corrects them."
     return text
@@ -153,14 +153,14 @@ def _columns(facts: RunFacts) -> str:
     """Return which columns vary the score most, each with its strongest values."""
     if facts.is_multiclass or not facts.columns:  # each class has its own
         return ""
-    found, strengths = facts.columns[:MAX_NAMED_COLUMNS], facts.strengths
-    told = []
-    for column in found:
+    columns, strengths = facts.columns[:MAX_NAMED_COLUMNS], facts.strengths
+    items = []
+    for column in columns:
         values = feature_values(strengths, column.top_features[:2])
-        most = f"; most telling: {', '.join(values)}" if values else ""
-        told.append(f"{shortened(column.name, 40)} ({number(column.spread)}{most})")
+        examples = f"; most telling: {', '.join(values)}" if values else ""
+        items.append(f"{shortened(column.name, 40)} ({number(column.spread)}{examples})")
     return (
-        f"From row to row these move the score the most, each by so much as a standard deviation: {join_words(told)}."
+        f"From row to row these move the score the most, each by so much as a standard deviation: {join_words(items)}."
     )
 
 
@@ -172,19 +172,19 @@ def _features(facts: RunFacts) -> str:
     if not len(top):
         return ""
     names = [f"{shortened(strengths.name(k, UNNAMED), 40)} ({signed(strengths.mean[k])})" for k in top.tolist()]
-    who = "One feature carries" if len(top) == 1 else f"The {len(top)} strongest features carry"
-    share = percent(float(strengths.share[top].sum()))
-    return f"{who} {share} of the variation of the score; with the mean of each weight: {', '.join(names)}."
+    subject = "One feature carries" if len(top) == 1 else f"The {len(top)} strongest features carry"
+    fraction = percent(float(strengths.share[top].sum()))
+    return f"{subject} {fraction} of the variation of the score; with the mean of each weight: {', '.join(names)}."
 
 
 def _features_of_classes(facts: RunFacts) -> str:
-    told = []
+    reasons = []
     for name, strengths in facts.class_strengths[:MAX_NAMED_COLUMNS]:
         top = top_positive(strengths.share * (strengths.mean > 0), OF_EACH)
         if len(top):
             names = [shortened(strengths.name(k, UNNAMED), 40) for k in top.tolist()]
-            told.append(f"{shortened(name, 40)} by {join_words(names)}")
-    return f"What speaks most for a class, against the average one: {'; '.join(told)}." if told else ""
+            reasons.append(f"{shortened(name, 40)} by {join_words(names)}")
+    return f"What speaks most for a class, against the average one: {'; '.join(reasons)}." if reasons else ""
 
 
 def _uncertainty(facts: RunFacts) -> str:
@@ -197,10 +197,10 @@ def _uncertainty(facts: RunFacts) -> str:
     total = aleatoric + epistemic
     if total <= 0:
         return ""
-    what = "numbers" if facts.is_regression else "labels"
+    subject = "numbers" if facts.is_regression else "labels"
     return (
         f"In the second half of the run it expected a loss of {number(total)} per example. "
-        f"{percent(aleatoric / total)} of that is chance in the {what}, which more examples do not remove; "
+        f"{percent(aleatoric / total)} of that is chance in the {subject}, which more examples do not remove; "
         f"{percent(epistemic / total)} is lack of examples, which they do."
     )
 
@@ -210,12 +210,12 @@ def _unsure(facts: RunFacts) -> str:
         return ""
     sample = facts.most_uncertain
     low, high = facts.interval(sample)
-    told = [
+    examples = [
         f"{row_name(sample.line[k], sample.row[k])} ({format_prediction(facts, sample, k)}, but it may be "
         f"{format_value(facts, low[k])} to {format_value(facts, high[k])})"
         for k in range(min(3, len(sample)))
     ]
-    return f"Of the predictions that were kept, it was most unsure of {join_words(told)}."
+    return f"Of the predictions that were kept, it was most unsure of {join_words(examples)}."
 
 
 def format_prediction(facts: RunFacts, sample: Sample, k: int) -> str:
@@ -288,23 +288,23 @@ def signed(value: float) -> str:
     return "−" + text[1:] if text.startswith("-") else text
 
 
-def count(n: int, what: str) -> str:
-    return f"{n:,} {what}" + "s" * (n != 1)
+def count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" + "s" * (n != 1)
 
 
-def join_words(texts: list[str]) -> str:
+def join_words(items: list[str]) -> str:
     """
     >>> join_words(["a", "b", "c"])
     'a, b and c'
     """
-    return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
 
 
-def shortened(text: str, longest: int) -> str:
+def shortened(text: str, max_length: int) -> str:
     """Shorten a text in its middle: a column's name stands before its value, and both matter.
 
     >>> shortened("marital-status=Never-married", 20)
     'marita…Never-married'
     """
-    head = longest // 3
-    return text if len(text) <= longest else text[:head] + "…" + text[len(text) - (longest - 1 - head) :]
+    head = max_length // 3
+    return text if len(text) <= max_length else text[:head] + "…" + text[len(text) - (max_length - 1 - head) :]

@@ -48,8 +48,8 @@ def split(mean: np.ndarray, variance: np.ndarray, link: str = "logistic") -> Unc
     (array([0.693, 0.599, 0.065]), array([0.   , 0.094, 0.628]))
     """
     record = links.find(link)
-    parts = [_split(mean[k : k + _ROWS], variance[k : k + _ROWS], record) for k in range(0, max(len(mean), 1), _ROWS)]
-    return UncertaintySplit(*np.concatenate(parts, axis=1))
+    chunks = [_split(mean[k : k + _ROWS], variance[k : k + _ROWS], record) for k in range(0, max(len(mean), 1), _ROWS)]
+    return UncertaintySplit(*np.concatenate(chunks, axis=1))
 
 
 def split_classes(probability: np.ndarray, mean: np.ndarray, variance: np.ndarray | None) -> UncertaintySplit:

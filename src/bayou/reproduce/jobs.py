@@ -68,7 +68,7 @@ def _one_after_another(
     jobs: Sequence[Job[Result_co]], total: float, watch: Callable[[float, float], Any]
 ) -> list[Result_co]:
     done = 0.0
-    found: list[Result_co] = []
+    results: list[Result_co] = []
 
     def add(work: float) -> None:
         nonlocal done
@@ -76,8 +76,8 @@ def _one_after_another(
         watch(done, total)
 
     for job in jobs:
-        found += job.run(add)
-    return found
+        results += job.run(add)
+    return results
 
 
 def _start(done: Any) -> None:

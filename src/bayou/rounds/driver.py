@@ -64,11 +64,11 @@ class LoopDriver(Driver):
             learn_mergeable(self.learner, batch, weight)
 
     def _sum_gains(self, rows: Sequence[Batch | Iterable[Batch]], shards: int, weight: float) -> pa.Table:
-        return add(learn_shard(self.learner, _batches(part), weight, task) for task, part in enumerate(rows))
+        return add(learn_shard(self.learner, _batches(shard), weight, task) for task, shard in enumerate(rows))
 
 
-def _batches(part: Batch | Iterable[Batch]) -> Iterable[Batch]:
-    return [part] if isinstance(part, Batch) else part
+def _batches(shard: Batch | Iterable[Batch]) -> Iterable[Batch]:
+    return [shard] if isinstance(shard, Batch) else shard
 
 
 def learn_held_out(

@@ -72,7 +72,7 @@ def train(
     # A fresh interpreter each: forking a process that has threads is not safe.
     with safe_environment(), ProcessPoolExecutor(len(files), mp_context=get_context("spawn")) as pool:
         for _ in range(passes):
-            converged = _gathered(learner, pool, _read_files, [(learner, list(some), options) for some in files])
+            converged = _gathered(learner, pool, _read_files, [(learner, list(group), options) for group in files])
             after_pass(learner)
             if converged:
                 return True
@@ -80,11 +80,11 @@ def train(
 
 
 def _gathered(learner: Learner, pool: Executor, read: Callable[..., Learner], work: list[tuple[Any, ...]]) -> bool:
-    parts = list(pool.map(read, *zip(*work, strict=True)))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.merge(part, base=learner)
-    adopt_state(learner, whole)
+    shard_learners = list(pool.map(read, *zip(*work, strict=True)))
+    merged = shard_learners[0]
+    for learner_of_shard in shard_learners[1:]:
+        merged = merged.merge(learner_of_shard, base=learner)
+    adopt_state(learner, merged)
     return learner.end_pass()
 
 

@@ -39,10 +39,10 @@ SUM = pa.schema(
 )
 
 
-def checked(what: str, table: Any, schema: pa.Schema) -> pa.Table:
-    """Return the table cast to the schema. Raise BadInput if its columns are others; `what` names the kind of table."""
+def checked(kind: str, table: Any, schema: pa.Schema) -> pa.Table:
+    """Return the table cast to the schema. Raise BadInput if its columns are others; `kind` names the kind of table."""
     if not isinstance(table, pa.Table | pa.RecordBatch) or table.schema.names != schema.names:
-        raise BadInput(f"this is no {what} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
+        raise BadInput(f"this is no {kind} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     return table if table.schema.equals(schema) else table.cast(schema)
 
@@ -52,16 +52,16 @@ def table_of(
     blocks: np.ndarray,
     tasks: np.ndarray | None,
     features: np.ndarray,
-    numbers: list[np.ndarray],
-    apart: np.ndarray,
+    per_feature: list[np.ndarray],
+    global_gain: np.ndarray,
     named: np.ndarray,
     names: list[bytes | None],
 ) -> pa.Table:
-    """Return a table with a row per block, after one for `apart` if not empty; `numbers` has values per feature."""
-    first = len(apart) > 0
+    """Return a table with a row per block, after one for `global_gain` if not empty; `per_feature` has values."""
+    first = len(global_gain) > 0
     blocks = np.concatenate([[GLOBAL_BLOCK], blocks]) if first else blocks
     edges = np.append(blocks, blocks[-1] + 1 if len(blocks) else 0) * FEATURE_BLOCK_SIZE
-    places, called = (np.searchsorted(some, np.maximum(edges, 0)) for some in (features, named))
+    offsets, called = (np.searchsorted(edges_of, np.maximum(edges, 0)) for edges_of in (features, named))
 
     def lists(values: Any, ends: np.ndarray, name: str) -> pa.Array:
         kind = schema.field(name).type.value_type
@@ -69,12 +69,12 @@ def table_of(
 
     columns: list[Any] = [_to_arrow(blocks.astype(np.int32))]
     columns += [] if tasks is None else [_to_arrow(tasks[: len(blocks)].astype(np.int32))]
-    columns.append(lists((features % FEATURE_BLOCK_SIZE).astype(np.uint16), places, "places"))
-    for name, values in zip(schema.names[len(columns) :], numbers, strict=False):
-        columns.append(lists(values.ravel(), places * (values.size // max(len(features), 1)), name))
-    ends = np.full(len(blocks) + 1, len(apart))
+    columns.append(lists((features % FEATURE_BLOCK_SIZE).astype(np.uint16), offsets, "places"))
+    for name, values in zip(schema.names[len(columns) :], per_feature, strict=False):
+        columns.append(lists(values.ravel(), offsets * (values.size // max(len(features), 1)), name))
+    ends = np.full(len(blocks) + 1, len(global_gain))
     ends[0] = 0
-    columns.append(lists(apart, ends, "apart"))
+    columns.append(lists(global_gain, ends, "apart"))
     columns += [lists((named % FEATURE_BLOCK_SIZE).astype(np.uint16), called, "named"), lists(names, called, "names")]
     return pa.table(columns, schema=schema)
 
@@ -115,5 +115,5 @@ def to_numpy(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if array.null_count:
         raise BadInput("a gain or a sum of bayou.rounds has gaps; give it as it was made.")
-    found = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
-    return found[array.offset : array.offset + len(array)]
+    numbers = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
+    return numbers[array.offset : array.offset + len(array)]

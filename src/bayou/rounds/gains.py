@@ -55,19 +55,19 @@ def gain(learner: Learner, base: Learner, task: int = 0) -> pa.Table:
     >>> gain(grown, base)["places"].to_pylist()
     [[], [3, 7]]
     """
-    found = check_shardable(learner).sharding.gain_over(check_shardable(base))
+    gain_over_base = check_shardable(learner).sharding.gain_over(check_shardable(base))
     names = base.extras.names
-    return gain_table(found, task, learner.extras.names, None if names is None else names.known)
+    return gain_table(gain_over_base, task, learner.extras.names, None if names is None else names.known)
 
 
-def gain_table(found: Gain, task: int, names: FeatureNames | None, base_names: np.ndarray | None) -> pa.Table:
+def gain_table(gain: Gain, task: int, names: FeatureNames | None, base_names: np.ndarray | None) -> pa.Table:
     """Return the gain of a shard as an Arrow table, with the names that its base lacks (`FeatureNames.known`)."""
     task = check_int("task", task, 0, 2**31 - 1)
     named = _new_names(names, base_names)
     text = [] if names is None or not len(named) else names.bytes_of(named)
-    blocks = np.unique(np.concatenate([found.features, named]) // FEATURE_BLOCK_SIZE)
+    blocks = np.unique(np.concatenate([gain.features, named]) // FEATURE_BLOCK_SIZE)
     tasks = np.full(len(blocks) + 1, task)
-    return table_of(GAIN, blocks, tasks, found.features, [found.numbers], found.apart, named, text)
+    return table_of(GAIN, blocks, tasks, gain.features, [gain.numbers], gain.apart, named, text)
 
 
 def add(gains: Iterable[pa.Table]) -> pa.Table:
@@ -81,28 +81,29 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
     >>> summed["met"].to_pylist()
     [[], [2]]
     """
-    given = check_iterable("gains", gains, "what shards have gained")
-    whole = pa.concat_tables([checked("gain", table, GAIN) for table in given] or [GAIN.empty_table()])
-    tasks, blocks = to_numpy(whole["task"]), to_numpy(whole["block"])
+    gain_tables = check_iterable("gains", gains, "what shards have gained")
+    gathered = pa.concat_tables([checked("gain", table, GAIN) for table in gain_tables] or [GAIN.empty_table()])
+    tasks, blocks = to_numpy(gathered["task"]), to_numpy(gathered["block"])
     if len(np.unique(np.stack([tasks, blocks]), axis=1).T) != len(tasks):
         raise BadInput("two gains have the same number of a task; give each task its own.")
-    features = np.unique(features_in(whole, "places"))
-    sums, met, apart, names = np.zeros(0), np.zeros(len(features), np.int32), np.zeros(0), dict[int, bytes]()
+    features = np.unique(features_in(gathered, "places"))
+    sums, n_seen, global_gain, names = np.zeros(0), np.zeros(len(features), np.int32), np.zeros(0), dict[int, bytes]()
     for task in np.unique(tasks):
-        one = in_order(whole, np.flatnonzero(tasks == task))
-        places = np.searchsorted(features, features_in(one, "places"))
-        numbers, more = flat(one, "numbers"), flat(one, "apart")
-        if len(places):
-            numbers = numbers.reshape(len(places), -1)
-            sums = np.zeros((len(features), numbers.shape[1])) if not sums.size else sums
-            sums[places] += numbers
-            met[places] += 1
-        apart = apart + more if apart.size else more
-        for place, name in zip(features_in(one, "named").tolist(), flat(one, "names"), strict=True):
-            names.setdefault(place, name)
+        task_gain = in_order(gathered, np.flatnonzero(tasks == task))
+        slots = np.searchsorted(features, features_in(task_gain, "places"))
+        feature_gains, task_global_gain = flat(task_gain, "numbers"), flat(task_gain, "apart")
+        if len(slots):
+            feature_gains = feature_gains.reshape(len(slots), -1)
+            sums = np.zeros((len(features), feature_gains.shape[1])) if not sums.size else sums
+            sums[slots] += feature_gains
+            n_seen[slots] += 1
+        global_gain = global_gain + task_global_gain if global_gain.size else task_global_gain
+        for feature, name in zip(features_in(task_gain, "named").tolist(), flat(task_gain, "names"), strict=True):
+            names.setdefault(feature, name)
     named = np.array(sorted(names), np.int64)
-    there = np.unique(blocks[blocks != GLOBAL_BLOCK])
-    return table_of(SUM, there, None, features, [met, sums], apart, named, [names[k] for k in named.tolist()])
+    stored = np.unique(blocks[blocks != GLOBAL_BLOCK])
+    text: list[bytes | None] = [names[k] for k in named.tolist()]
+    return table_of(SUM, stored, None, features, [n_seen, sums], global_gain, named, text)
 
 
 def apply(base: Learner, summed: pa.Table, weight: float) -> None:
@@ -118,11 +119,11 @@ def apply(base: Learner, summed: pa.Table, weight: float) -> None:
     weight, learner = check_positive("weight", weight), check_shardable(base)
     table = checked("sum", summed, SUM)
     summed = in_order(table, np.arange(len(table)))
-    apart = flat(summed, "apart")
-    if len(apart) < 2:
+    global_gain = flat(summed, "apart")
+    if len(global_gain) < 2:
         raise BadInput("the sum lacks its first block; add up all blocks of all gains.")
-    found = Gain(features_in(summed, "places"), flat(summed, "numbers"), apart, flat(summed, "met"))
-    learner.sharding.join(found, weight, features_in(summed, "named"), flat(summed, "names"))
+    gain = Gain(features_in(summed, "places"), flat(summed, "numbers"), global_gain, flat(summed, "met"))
+    learner.sharding.join(gain, weight, features_in(summed, "named"), flat(summed, "names"))
 
 
 def discount(learner: Learner, share: float) -> None:
@@ -196,5 +197,5 @@ def _new_names(names: FeatureNames | None, base: np.ndarray | None) -> np.ndarra
     """Return the features, ascending, that have a name here but not in the base (`FeatureNames.known` of its names)."""
     if names is None:
         return np.empty(0, np.int64)
-    own = np.sort(names.arrays()["indices"].astype(np.int64))
-    return own if base is None else own[~in_bitmap(base, own)]
+    named = np.sort(names.arrays()["indices"].astype(np.int64))
+    return named if base is None else named[~in_bitmap(base, named)]

@@ -54,7 +54,7 @@ def plan(
     Args:
         rows: number of rows to learn, without those held out.
         shards: the maximal number of shards.
-        base: number of rows to learn in sequence first; by default 1 %, but from 5,000 to 100,000.
+        base: number of rows to learn in sequence first; by default 1%, but from 5,000 to 100,000.
         least: the minimal number of rows per shard.
         growth: size of a round relative to all rows before it; with few shards it may be more than 1.
 
@@ -78,7 +78,7 @@ def plan_passes(rows: int, shards: int, base: int | None, least: int, passes: in
     >>> [(r.last - r.first, r.shards, r.passed) for r in plan_passes(40_000, 8, 10_000, 10_000, passes=2)]
     [(10000, 1, 0), (10000, 1, 0), (20000, 2, 0), (40000, 4, 1)]
     """
-    first = [PlannedRound(*one) for one in plan(rows, shards, base, least)]
+    first = [PlannedRound(*planned) for planned in plan(rows, shards, base, least)]
     return first + [PlannedRound(0, rows, shard_count(rows, shards, least), passed) for passed in range(1, passes)]
 
 

@@ -56,9 +56,9 @@ def estimate_rows(source: Source) -> tuple[float, str]:
     first = next(blocks, None)
     cast(Any, blocks).close()
     expected = 0.0 if first is None else len(source.read(first)) / max(first.done, 1e-9)
-    few = expected < MIN_PROCESS_ROWS
-    why = f"of about {expected:,.0f} rows, fewer than {MIN_PROCESS_ROWS:,}, others would learn too little"
-    return expected, why if few else ""
+    is_too_few = expected < MIN_PROCESS_ROWS
+    reason = f"of about {expected:,.0f} rows, fewer than {MIN_PROCESS_ROWS:,}, others would learn too little"
+    return expected, reason if is_too_few else ""
 
 
 class ProcessDriver(rounds.Driver):
@@ -84,12 +84,12 @@ class ProcessDriver(rounds.Driver):
         self._others: list[Worker] = []
         self._before = self._done = 0.0  # fractions of the data before and after the last block
         self.rows = self.read = 0
-        self.on_round: Callable[[str], object] = lambda words: None
+        self.on_round: Callable[[str], object] = lambda sentence: None
 
     def first_pass(self, learn: Callable[[Batch], None], stopped: object, on_block: Callable[[], None]) -> None:
         """Learn the base with `learn`, then the rounds; hold out the last rows. Call `on_block` after each block."""
-        self._stopped, before = stopped, self.learner.examples
-        enough = 0 if before >= BASE_FRACTION_MIN_MAX.low else int(BASE_FRACTION_MIN_MAX.of(self._expected))
+        self._stopped, n_before_run = stopped, self.learner.examples
+        enough = 0 if n_before_run >= BASE_FRACTION_MIN_MAX.low else int(BASE_FRACTION_MIN_MAX.of(self._expected))
         blocks, base = self._blocks(on_block), 0
         while base < enough and (block := next(blocks, None)) is not None:
             batch = self._taken(block)
@@ -98,7 +98,7 @@ class ProcessDriver(rounds.Driver):
         self.rows += base
         end = self._end
         while not stopped and self._done < end:
-            n_before = max(before / self._expected + self._done, 1e-6)
+            n_before = max(n_before_run / self._expected + self._done, 1e-6)
             upto = rounds.round_stop(self._done, n_before * max(ROUND_GROWTH / self._processes, 1.0), end)
             shards = rounds.shard_count((upto - self._done) * self._expected, self._processes)
             learned = self.rows
@@ -141,17 +141,17 @@ class ProcessDriver(rounds.Driver):
 
     def _blocks(self, on_block: Callable[[], None]) -> Blocks:
         """Yield all blocks in order; another thread cuts and decompresses them ahead."""
-        ahead = ParallelMap(self._source.blocks(), lambda block: block, help=False)
+        read_ahead = ParallelMap(self._source.blocks(), lambda block: block, help=False)
         try:
-            for block in ahead:
+            for block in read_ahead:
                 self._before, self._done = self._done, block.done
                 yield block
                 on_block()
         finally:
-            ahead.close()
+            read_ahead.close()
 
-    def _until(self, blocks: Blocks, share: float) -> Blocks:
-        while self._done < share and (block := next(blocks, None)) is not None:
+    def _until(self, blocks: Blocks, fraction: float) -> Blocks:
+        while self._done < fraction and (block := next(blocks, None)) is not None:
             yield block
 
     def _learn_alone(self, rows: Blocks, weight: float) -> None:
@@ -162,24 +162,24 @@ class ProcessDriver(rounds.Driver):
         self._invalidate_base()
 
     def _sum_gains(self, rows: Blocks, shards: int, weight: float) -> pa.Table:
-        own, others = self._own or rounds.Shard(self.learner), self._others[: shards - 1]
-        self._own, model = own, None
-        for shard_number, worker in enumerate(others, 1):
+        own_shard, workers = self._own or rounds.Shard(self.learner), self._others[: shards - 1]
+        self._own, model = own_shard, None
+        for shard_number, worker in enumerate(workers, 1):
             if worker.stale:
                 model = rounds.to_bytes(self.learner) if model is None else model
                 worker.send("base", model)
             worker.send("round", shard_number, weight)
         for shard_number, block in enumerate(rows):
             if shard_number % shards and self._done <= self._end:
-                others[shard_number % shards - 1].send("block", block)
+                workers[shard_number % shards - 1].send("block", block)
             else:
-                self._learn(block, partial(own.learn, weight=weight))
+                self._learn(block, partial(own_shard.learn, weight=weight))
             if self._stopped:
                 break
-        for worker in others:
+        for worker in workers:
             worker.send("gain")
-        gains = [own.gain(0)]
-        for worker in others:
+        gains = [own_shard.gain(0)]
+        for worker in workers:
             table, on_block, refused = worker.receive()
             gains.append(table)
             self._source.add_counts(on_block)
@@ -189,14 +189,14 @@ class ProcessDriver(rounds.Driver):
         return rounds.add(gains)
 
     def _join(self, summed: pa.Table, shards: int) -> None:
-        own, others = cast(rounds.Shard, self._own), self._others[: shards - 1]
+        own_shard, workers = cast(rounds.Shard, self._own), self._others[: shards - 1]
         # number of workers that need the sum for the next round
-        goes_on = len(others) if self._done < self._end and not self._stopped else 0
-        for worker in others[:goes_on]:
+        goes_on = len(workers) if self._done < self._end and not self._stopped else 0
+        for worker in workers[:goes_on]:
             worker.send("apply", summed, shards)
         for worker in self._others[goes_on:]:
             worker.stale = True
-        own.apply(summed, shards)
+        own_shard.apply(summed, shards)
 
     def _learn(self, block: UnparsedBlock, learn: Callable[[Batch], None]) -> None:
         """Learn a block in this process; set aside its rows beyond the end of the rounds, as blocks may be long."""
@@ -204,7 +204,7 @@ class ProcessDriver(rounds.Driver):
         if self._done > self._end:
             n_rows = int(len(batch) * max(self._end - self._before, 0.0) / (self._done - self._before))
             batch, self._behind = batch[:n_rows], batch[n_rows:]
-        self.rows += sum(len(part) for _, part, _ in self._refused.accepted(batch, learn))
+        self.rows += sum(len(chunk) for _, chunk, _ in self._refused.accepted(batch, learn))
 
     def _invalidate_base(self) -> None:
         """Discard the own shard and mark the workers' bases as stale, because the base has changed."""
@@ -214,14 +214,14 @@ class ProcessDriver(rounds.Driver):
 
     def _hold_out(self, blocks: Blocks) -> None:
         """Hold out the remaining rows; if the run was stopped, only as many as the combination needs."""
-        enough, held = rounds.HOLDOUT_FRACTION_MIN_MAX.low if self._stopped else np.inf, sum(map(len, self._held))
-        while held < enough and (block := next(blocks, None)) is not None:
+        enough, n_held_out = rounds.HOLDOUT_FRACTION_MIN_MAX.low if self._stopped else np.inf, sum(map(len, self._held))
+        while n_held_out < enough and (block := next(blocks, None)) is not None:
             self._held += self._accepted_rows(self._taken(block))
-            held = sum(map(len, self._held))
+            n_held_out = sum(map(len, self._held))
 
     def _accepted_rows(self, rows: Batch) -> list[Batch]:
         """Return the rows that the learner accepts, in chunks."""
-        return [part for _, part, _ in self._refused.accepted(rows, self.learner.check) if len(part)]
+        return [chunk for _, chunk, _ in self._refused.accepted(rows, self.learner.check) if len(chunk)]
 
 
 # --- a worker: its handle, and its own process -----------------------------------------------------------------------
@@ -242,9 +242,9 @@ class Worker:
         threading.Thread(target=self._hand_over, daemon=True).start()
         self.send("begin", first)
 
-    def send(self, what: str, *rest: Any) -> None:
-        self.stale = self.stale and what != "base"
-        self._waiting.put((what, *rest))
+    def send(self, name: str, *arguments: Any) -> None:
+        self.stale = self.stale and name != "base"
+        self._waiting.put((name, *arguments))
 
     def receive(self) -> Any:
         """Return the worker's answer, or raise the exception that it raised."""
@@ -276,9 +276,9 @@ class Worker:
 def _put(file: Any, message: tuple[Any, ...]) -> None:
     """Write a message. A worker reads the bytes of a block from its file itself, unless that is compressed."""
     if message[0] == "block":
-        cut = message[1]
-        n_bytes = cut.block.size + PADDING if cut.block.at is None else 0
-        message = "block", cut.with_text(cut.block.data[:n_bytes])
+        unparsed = message[1]
+        n_bytes = unparsed.block.size + PADDING if unparsed.block.offset is None else 0
+        message = "block", unparsed.with_text(unparsed.block.data[:n_bytes])
     pickle.dump(message, file, 5)
     file.flush()
 
@@ -287,15 +287,15 @@ def work() -> None:
     """Run a worker process: execute the messages from standard input, answer on standard output."""
     from bayou.kernels.numba_private import without_blas
 
-    on_block, heard = sys.stdout.buffer, sys.stdin.buffer
+    on_block, requests = sys.stdout.buffer, sys.stdin.buffer
     sys.stdout = sys.stderr  # nothing else that is printed may be taken for an answer
     with without_blas(), suppress(EOFError, BrokenPipeError):  # the parent process has ended
-        _, first = pickle.load(heard)  # of our own process
+        _, first = pickle.load(requests)  # of our own process
         with as_flags(first.pop("flags")):
             worker = _WorkerLoop(**first)
             while True:
-                what, *rest = pickle.load(heard)
-                answer = worker.do(what, *rest)
+                name, *arguments = pickle.load(requests)
+                answer = worker.do(name, *arguments)
                 if answer is not None:
                     pickle.dump(answer, on_block, 5)
                     on_block.flush()
@@ -309,14 +309,14 @@ class _WorkerLoop:
         self._options, self._dtype = options, dtype
         self._failed: Exception | None = None
 
-    def do(self, what: str, *rest: Any) -> Any:
+    def do(self, name: str, *arguments: Any) -> Any:
         """Execute one message; an exception is kept, and returned when "gain" asks for an answer."""
         try:
             if self._failed is None:
-                return getattr(self, f"_{what}")(*rest)
+                return getattr(self, f"_{name}")(*arguments)
         except Exception as error:
             self._failed = error
-        return self._failed if what == "gain" else None
+        return self._failed if name == "gain" else None
 
     def _base(self, model: bytes) -> None:
         self._shard = rounds.Shard(rounds.from_bytes(model))
@@ -325,13 +325,13 @@ class _WorkerLoop:
         self._source.read_as(self._dtype, self._shard.part.wants_groups)
         self._source.label_for(self._shard.part)
 
-    def _round(self, number: int, weight: float) -> None:
-        self._number, self._weight = number, weight
+    def _round(self, task_index: int, weight: float) -> None:
+        self._number, self._weight = task_index, weight
         self._source.reset_counts()
         self._refused = RejectedRows(self._source)
 
-    def _block(self, cut: UnparsedBlock) -> None:
-        batch = self._source.read(cut)
+    def _block(self, unparsed: UnparsedBlock) -> None:
+        batch = self._source.read(unparsed)
         for _ in self._refused.accepted(batch, partial(self._shard.learn, weight=self._weight)):
             pass
 

@@ -45,9 +45,9 @@ class Shard:
 
     def _begin(self) -> None:
         """Make the learner's current state the base."""
-        part, names = self._part, self._part.extras.names
+        learner, names = self._part, self._part.extras.names
         nothing = np.empty(0, np.int64)
-        self._base, self._changed = part.sharding.base_state(), [(nothing, part.sharding.rows_at(nothing))]
+        self._base, self._changed = learner.sharding.base_state(), [(nothing, learner.sharding.rows_at(nothing))]
         self._named = None if names is None else names.known.copy()
         self._met[:] = False
 
@@ -56,23 +56,23 @@ class Shard:
         self._part.check(batch, learn=False)
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
         features = _first_seen(batch.indices if learned is True else batch.indices[learned], self._met)
-        before = self._part.sharding.rows_at(features)
+        previous_rows = self._part.sharding.rows_at(features)
         try:
             learn_mergeable(self._part, batch, weight)
         except BadInput:
             self._met[features] = False
             raise
-        self._changed.append((features, before))
+        self._changed.append((features, previous_rows))
 
     def gain(self, task: int) -> pa.Table:
         """Return the gain since the last `apply` as an Arrow table."""
-        features = np.concatenate([some for some, _ in self._changed])
+        features = np.concatenate([indices for indices, _ in self._changed])
         order = np.argsort(features)
-        rows = {name: np.concatenate([some[name] for _, some in self._changed])[order] for name in self._changed[0][1]}
-        own = self._part.sharding.gain_since(
-            self._base, features[order], lambda cut: {name: kept[cut] for name, kept in rows.items()}
+        rows = {name: np.concatenate([rows[name] for _, rows in self._changed])[order] for name in self._changed[0][1]}
+        gain_of_shard = self._part.sharding.gain_since(
+            self._base, features[order], lambda index: {name: values[index] for name, values in rows.items()}
         )
-        return gain_table(own, task, self._part.extras.names, self._named)
+        return gain_table(gain_of_shard, task, self._part.extras.names, self._named)
 
     def apply(self, summed: pa.Table, weight: float) -> None:
         """Go back to the base, add the summed gains of all shards, and make the result the new base."""
@@ -82,15 +82,15 @@ class Shard:
 
 
 @kernel
-def _first_seen(features, met):
-    """Return the features that are seen for the first time, once each, and mark them in `met`."""
-    found, n = empty(features.size, np.int64), 0
+def _first_seen(features, is_seen):
+    """Return the features that are seen for the first time, once each, and mark them in `is_seen`."""
+    new_features, n = empty(features.size, np.int64), 0
     for feature in features:
-        if not met[feature]:
-            met[feature] = True
-            found[n] = feature
+        if not is_seen[feature]:
+            is_seen[feature] = True
+            new_features[n] = feature
             n += 1
-    return found[:n].copy()
+    return new_features[:n].copy()
 
 
 def learn_shard(base: Learner, batches: Iterable[Batch], weight: float, task: int = 0) -> pa.Table:

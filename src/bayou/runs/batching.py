@@ -24,7 +24,7 @@ def first_rows(source: Source) -> Batch:
     return source.peek()[:TRIED_ROWS]
 
 
-def evenly_spaced_mask(first: int, n: int, share: float) -> np.ndarray:
+def evenly_spaced_mask(first: int, n: int, fraction: float) -> np.ndarray:
     """Return a mask of the rows `first` to `first + n - 1` of a stream that belong to an evenly spread share.
 
     The rows do not depend on how the stream is cut into batches.
@@ -32,9 +32,9 @@ def evenly_spaced_mask(first: int, n: int, share: float) -> np.ndarray:
     >>> evenly_spaced_mask(0, 8, 0.25)
     array([False, False, False,  True, False, False, False,  True])
     """
-    numbers = np.arange(first, first + n)
-    found: np.ndarray = np.floor((numbers + 1) * share) > np.floor(numbers * share)
-    return found
+    rows = np.arange(first, first + n)
+    is_chosen: np.ndarray = np.floor((rows + 1) * fraction) > np.floor(rows * fraction)
+    return is_chosen
 
 
 def block_sizes(learned: int) -> int:
@@ -74,14 +74,14 @@ def rebatch(
             if not waiting:
                 rows = values = counted = 0
                 size = blocks(learned())
-            part = batch[start : start + LEARN_CHUNK_ROWS - rows]
-            counts = None if part.weights is None else np.cumsum(part.weights.astype(dtype) != 0)
+            chunk = batch[start : start + LEARN_CHUNK_ROWS - rows]
+            counts = None if chunk.weights is None else np.cumsum(chunk.weights.astype(dtype) != 0)
             end = size - counted if counts is None else int(np.searchsorted(counts, size - counted)) + 1
-            end = min(end, int(np.searchsorted(part.indptr[1:], MAX_BATCH_NONZEROS - values)) + 1)
-            part = part[:end] if end < len(part) else part
-            waiting.append(part)
-            start, rows, values = start + len(part), rows + len(part), values + part.nonzeros
-            counted += len(part) if counts is None else int(counts[len(part) - 1])
+            end = min(end, int(np.searchsorted(chunk.indptr[1:], MAX_BATCH_NONZEROS - values)) + 1)
+            chunk = chunk[:end] if end < len(chunk) else chunk
+            waiting.append(chunk)
+            start, rows, values = start + len(chunk), rows + len(chunk), values + chunk.nonzeros
+            counted += len(chunk) if counts is None else int(counts[len(chunk) - 1])
             if counted == size or rows == LEARN_CHUNK_ROWS or values >= MAX_BATCH_NONZEROS:
                 yield waiting[0] if len(waiting) == 1 else Batch.concatenate(waiting)
                 waiting = []

@@ -64,14 +64,14 @@ class Entrant:
         return self.learner.nbytes_for(len(self.learner.touched))
 
     def learn(self, batch: Batch) -> None:
-        for block, kept in self.ahead.blocks(batch):
-            later = self.learner.predict(block.take(kept), "later")
+        for block, sampled in self.ahead.blocks(batch):
+            later_prediction = self.learner.predict(block.take(sampled), "later")
             # CPU time of this thread only: the other entrants share the cores.
             start = time.thread_time()
-            told = predict_then_learn(self.recorder or self.late or self.learner, block)
+            predicted = predict_then_learn(self.recorder or self.late or self.learner, block)
             self.seconds += time.thread_time() - start
-            told.score(self.meter)
-            self.ahead.add(block, kept, later, told.prediction)
+            predicted.score(self.meter)
+            self.ahead.add(block, sampled, later_prediction, predicted.prediction)
 
     @property
     def learned(self) -> int:
@@ -122,7 +122,7 @@ class Comparison:
         first = self.entrants[0].meter
         learners = []
         for entrant in self.entrants:
-            scores, later = entrant.meter.result().as_dict(), entrant.ahead.loss()
+            scores, later_loss = entrant.meter.result().as_dict(), entrant.ahead.loss()
             for shared in ("examples", "nonzeros", "skipped"):
                 del scores[shared]
             learners.append(
@@ -131,7 +131,7 @@ class Comparison:
                     "name": entrant.learner.name,
                     "parameters": entrant.chosen.parameters,
                     **scores,
-                    "later_loss": None if later is None else later.as_dict(),
+                    "later_loss": None if later_loss is None else later_loss.as_dict(),
                     "seconds": entrant.seconds,
                     "bytes": entrant.size,
                 }
@@ -182,14 +182,14 @@ class ComparisonRun:
     """Comparison in two steps: the constructor checks the options and raises BadInput, `run` does the work."""
 
     def __init__(self, data: Data, learners: Sequence[str] | None = None, **options: Unpack[ComparisonOptions]) -> None:
-        given = options_of(options, delay=0, report=None)
-        self._delay = check_int("delay", given.own.delay, 0)
-        self._say, report = given.note, given.own.report
+        parsed = options_of(options, delay=0, report=None)
+        self._delay = check_int("delay", parsed.own.delay, 0)
+        self._say, report = parsed.note, parsed.own.report
         data = sources.parts_or_paths(data)
         check_report(report)
         check_outputs({option("report"): report}, data)
         specs = [] if learners is None else [EntrantSpec.of(spec) for spec in learners]
-        self.source = sources.open(data, recipe={"task": _task_of(specs)} | given.recipe, **given.opening)
+        self.source = sources.open(data, recipe={"task": _task_of(specs)} | parsed.recipe, **parsed.opening)
         task = self.source.fit_recipe().task
         specs = specs or [EntrantSpec.of(name) for name in COMPARED[task]]
         self.entrants = [spec.entrant(task, self.source.n_classes) for spec in specs]
@@ -207,10 +207,10 @@ class ComparisonRun:
     def _grow(self) -> None:
         """Give every learner as many weights as the data need, if they fit into memory, and load the kernels."""
         n = self.source.recipe.n_features
-        room = memory.check_all({entrant.spec: entrant.learner for entrant in self.entrants}, n)
+        note = memory.check_all({entrant.spec: entrant.learner for entrant in self.entrants}, n)
         if self.source.decided:
             self._say(Note(self.source.decided, detail=True))
-        self._say(Note(room))
+        self._say(Note(note))
         rows = first_rows(self.source)
         nothing = np.zeros(len(rows))
         for entrant in self.entrants:
@@ -230,9 +230,9 @@ class ComparisonRun:
             dtype = widest([entrant.learner for entrant in entrants])
             for batch in rebatch(source, lambda: entrants[0].learned, dtype, block_size):
                 warnings.look(batch)
-                for part in _accepted(batch, entrants, refused):
-                    warnings.follow(part.labels)
-                    cast = {dtype: part.astype(dtype) for dtype in {entrant.dtype for entrant in entrants}}
+                for chunk in _accepted(batch, entrants, refused):
+                    warnings.follow(chunk.labels)
+                    cast = {dtype: chunk.astype(dtype) for dtype in {entrant.dtype for entrant in entrants}}
                     for done in [pool.submit(entrant.learn, cast[entrant.dtype]) for entrant in entrants]:
                         done.result()
                 if on_progress is not None:
@@ -277,27 +277,27 @@ class EntrantSpec(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> EntrantSpec:
-        name, _, rest = text.strip().partition(":")
+        name, _, text_of_settings = text.strip().partition(":")
         # A value may contain commas, as in temper=.3,.1; a new parameter starts where a name and = follow.
-        parts = [part for part in re.split(r",(?=\s*[\w-]+\s*=)", rest) if part.strip()]
-        return cls(text.strip(), registry.find(name), parts)
+        settings = [setting for setting in re.split(r",(?=\s*[\w-]+\s*=)", text_of_settings) if setting.strip()]
+        return cls(text.strip(), registry.find(name), settings)
 
     def entrant(self, task: str, classes: int) -> Entrant:
         """Return an entrant whose learner has a single weight for now. Raise BadInput if the spec is invalid."""
         try:
-            chosen = choose(self.record.name, self.settings, task, classes)
-            return Entrant(self.text, chosen, chosen.build(1))
+            spec = choose(self.record.name, self.settings, task, classes)
+            return Entrant(self.text, spec, spec.build(1))
         except ValueError as error:
             raise BadInput(f"{option('learners', self.text)}: {error}") from None
 
 
 def _task_of(specs: Sequence[EntrantSpec]) -> str:
     """Return the common task of the specs, "auto" if the labels decide it. Raise BadInput for an invalid spec."""
-    texts = [spec.text for spec in specs]
-    for text in sorted(texts):
-        if texts.count(text) > 1:
+    names = [spec.text for spec in specs]
+    for text in sorted(names):
+        if names.count(text) > 1:
             raise BadInput(f"{option('learners', text)} is given twice; let them differ in a parameter.")
-    task = next((own for spec in specs if (own := task_of(spec.record)) != "auto"), "auto")
+    task = next((task_of_spec for spec in specs if (task_of_spec := task_of(spec.record)) != "auto"), "auto")
     for spec in specs:
         if task != "auto" or spec.record.name != registry.DEFAULT:
             spec.entrant(task, 0)
@@ -311,14 +311,14 @@ def widest(learners: Sequence[Learner]) -> str:
 
 def _accepted(batch: Batch, entrants: Sequence[Entrant], refused: RejectedRows) -> Iterator[Batch]:
     """Yield the batch in chunks without the rows that any learner rejects."""
-    wrong: dict[int, str] = {}
+    errors: dict[int, str] = {}
     for entrant in entrants:
         for row, _, answer in bisect_rejected(batch, entrant.learner.check):
             if isinstance(answer, BadInput):
-                wrong.setdefault(row, f"{entrant.spec}: {answer}")
+                errors.setdefault(row, f"{entrant.spec}: {answer}")
     start = 0
-    for row in sorted(wrong):
-        refused.refuse(batch[row : row + 1], wrong[row])
+    for row in sorted(errors):
+        refused.refuse(batch[row : row + 1], errors[row])
         if row > start:
             yield batch[start:row]
         start = row + 1

@@ -52,14 +52,14 @@ def contrast(model: str | os.PathLike[str] | Learner, weights: Mapping[str, floa
     if learner.record.task == "multiclass":
         raise BadInput("a contrast is of the weights of one class; this model predicts several.")
     features, names = learner.touched, learner.extras.names
-    known = map(str, features.tolist()) if names is None else names.name_of(features)
-    index = dict(zip(known, features.tolist(), strict=True))
+    names_seen = map(str, features.tolist()) if names is None else names.name_of(features)
+    index = dict(zip(names_seen, features.tolist(), strict=True))
     if missing := [name for name in weights if name not in index]:
         raise BadInput(
             f"the model has not seen the feature {shortened_repr(missing[0])}; bayou.features lists those it has."
         )
-    found = learner.contrast([index[name] for name in weights], factors)
-    if found.variance is None:
+    prediction = learner.contrast([index[name] for name in weights], factors)
+    if prediction.variance is None:
         raise NoPosterior(f"{learner.name} models have no variances; use a Bayesian learner such as bank.")
-    low, high = found.interval(level)
-    return Contrast(float(found.mean), float(found.variance) ** 0.5, float(low), float(high))
+    low, high = prediction.interval(level)
+    return Contrast(float(prediction.mean), float(prediction.variance) ** 0.5, float(low), float(high))

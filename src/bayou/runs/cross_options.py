@@ -12,25 +12,25 @@ from bayou.runs.learner_specs import LearnerSpec
 from bayou.sources import Source
 
 
-def leave_pairs(chosen: LearnerSpec, source: Source) -> LearnerSpec:
-    """Return `chosen` with the recipe's pairs as parameters if it is a bank; other learners get pairs as features."""
-    if chosen.record.name != registry.DEFAULT:
-        return chosen
+def leave_pairs(spec: LearnerSpec, source: Source) -> LearnerSpec:
+    """Return `spec` with the recipe's pairs as parameters if it is a bank; other learners get pairs as features."""
+    if spec.record.name != registry.DEFAULT:
+        return spec
     source.leave_pairs()
-    pairs = chosen.parameters.get("pairs") or ("crosses" if source.recipe.pairs else None)
+    pairs = spec.parameters.get("pairs") or ("crosses" if source.recipe.pairs else None)
     if pairs is None:
-        return chosen
-    cross = chosen.parameters.get("cross", crossed_groups(source.recipe))
-    return chosen._replace(parameters={**chosen.parameters, "pairs": pairs, "cross": cross})
+        return spec
+    cross = spec.parameters.get("cross", crossed_groups(source.recipe))
+    return spec._replace(parameters={**spec.parameters, "pairs": pairs, "cross": cross})
 
 
-def crosses_in_words(recipe: Recipe, chosen: LearnerSpec) -> Iterator[str]:
+def crosses_in_words(recipe: Recipe, spec: LearnerSpec) -> Iterator[str]:
     """Yield notes on what crosses and pair lanes add to a row."""
     if crossed := crosses.in_words(recipe):
         yield crossed
-    if (pairs := chosen.parameters.get("pairs")) is not None:
+    if (pairs := spec.parameters.get("pairs")) is not None:
         from bayou.learners.bank.crosses import MOST_PAIRS
 
-        more = ", and factors of every feature" if "factors" in pairs else ""
+        factors = ", and factors of every feature" if "factors" in pairs else ""
         until = "; lanes that do not pay are dropped" if "auto" in pairs else ""
-        yield f"pairs have lanes of their own: at most {MOST_PAIRS:,} pairs a row{more}{until}"
+        yield f"pairs have lanes of their own: at most {MOST_PAIRS:,} pairs a row{factors}{until}"

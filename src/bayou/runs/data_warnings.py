@@ -56,22 +56,22 @@ class DataWarnings:
 
     def after(self, meter: Any) -> list[str]:
         """Return the warnings about the data and on the quality of the predictions."""
-        said = list(self._source.warnings)
+        notes = list(self._source.warnings)
         if self._any and not meter.examples:
-            return [*said, f"all examples have the weight 0: nothing was learned; check what {option('weight')} names"]
+            return [*notes, f"all examples have the weight 0: nothing was learned; check what {option('weight')} names"]
         self._end()
         telling, auc = self._telling, getattr(meter.result(), "auc", None)
         if telling:
-            shown = ", ".join(map(shorten, telling[:NAMED])) + " and more" * (len(telling) > NAMED)
-            what = "alone tells the label" if len(telling) == 1 else "each tell the label alone"
-            said.append(
-                f"{shown} {what}; what is not known before the label is, leave out (of a table: {option('ignore')})"
+            names = ", ".join(map(shorten, telling[:NAMED])) + " and more" * (len(telling) > NAMED)
+            verb = "alone tells the label" if len(telling) == 1 else "each tell the label alone"
+            notes.append(
+                f"{names} {verb}; what is not known before the label is, leave out (of a table: {option('ignore')})"
             )
         elif auc is not None and auc >= PERFECT and meter.examples >= EXAMPLES:
-            said.append(f"an AUC of {auc:.5f} is rarely honest: a feature may hold what is only known with the label")
+            notes.append(f"an AUC of {auc:.5f} is rarely honest: a feature may hold what is only known with the label")
         if self._order is not None and (pattern := self._order.warning()):
-            said.append(pattern)
-        return said
+            notes.append(pattern)
+        return notes
 
 
 def _telling(batch: Batch, source: Source) -> list[str]:
@@ -83,36 +83,36 @@ def _telling(batch: Batch, source: Source) -> list[str]:
     n, of_each = len(label), np.bincount(label)
     if of_each.max(initial=0) > n - EACH:
         return []
-    features, which = np.unique(batch.indices, return_inverse=True)
+    features, index_of = np.unique(batch.indices, return_inverse=True)
     rows, kinds = np.repeat(np.arange(n), np.diff(batch.indptr)), len(of_each)
-    shown, column_of = _columns(features, source)
-    size = len(features) if shown is None else len(shown)
-    met = _by_label(which, label[rows], len(features), kinds)
-    mixed = np.bincount(column_of, np.count_nonzero(met, axis=1) > 1, size) > 0
+    column_names, column_of = _columns(features, source)
+    size = len(features) if column_names is None else len(column_names)
+    label_counts = _by_label(index_of, label[rows], len(features), kinds)
+    mixed = np.bincount(column_of, np.count_nonzero(label_counts, axis=1) > 1, size) > 0
     values = np.bincount(column_of, minlength=size)
-    if shown is not None:  # each (column, row) once; features are unique per row already
-        which, rows = np.divmod(np.unique(column_of[which] * n + rows), n)
-    complete = (_by_label(which, label[rows], size, kinds) == of_each).sum(axis=1)  # labels whose rows all have it
+    if column_names is not None:  # each (column, row) once; features are unique per row already
+        index_of, rows = np.divmod(np.unique(column_of[index_of] * n + rows), n)
+    complete = (_by_label(index_of, label[rows], size, kinds) == of_each).sum(axis=1)  # labels whose rows all have it
     telling = np.flatnonzero(~mixed & (complete >= kinds - 1) & (values <= n / 10))
-    if shown is None:
-        return [_feature(*one) for one in _named(features[telling], source)]
-    return [shown[k] for k in telling]
+    if column_names is None:
+        return [_feature(*pair) for pair in _named(features[telling], source)]
+    return [column_names[k] for k in telling]
 
 
-def _by_label(which: np.ndarray, label: np.ndarray, size: int, kinds: int) -> np.ndarray:
-    """Return the counts (size, kinds) of each index in `which` with each label."""
-    return np.bincount(which * kinds + label, minlength=size * kinds).reshape(size, kinds)
+def _by_label(indices: np.ndarray, label: np.ndarray, size: int, kinds: int) -> np.ndarray:
+    """Return the counts (size, kinds) of each index in `indices` with each label."""
+    return np.bincount(indices * kinds + label, minlength=size * kinds).reshape(size, kinds)
 
 
 def _named(features: np.ndarray, source: Source) -> list[tuple[int, str | None]]:
     """Return (feature, name) pairs; the name is None if unknown."""
-    known = source.extras.names
-    called = [None] * len(features) if known is None else known.name_of(features)
+    vocabulary = source.extras.names
+    called = [None] * len(features) if vocabulary is None else vocabulary.name_of(features)
     return list(zip(features.tolist(), called, strict=True))
 
 
-def _feature(number: int, name: str | None) -> str:
-    return f"feature {number if name is None else name!r}"
+def _feature(index: int, name: str | None) -> str:
+    return f"feature {index if name is None else name!r}"
 
 
 def _columns(features: np.ndarray, source: Source) -> tuple[list[str] | None, np.ndarray]:
@@ -123,22 +123,22 @@ def _columns(features: np.ndarray, source: Source) -> tuple[list[str] | None, np
     columns = {column.name for column in source.recipe.columns or ()}
     if not columns:
         return None, np.arange(len(features))
-    numbers: dict[str | int, int] = {}  # positions of columns, and of features without a column
-    shown, found, heads = list[str](), list[int](), dict[str, str | None]()
+    positions: dict[str | int, int] = {}  # positions of columns, and of features without a column
+    names, position_of, heads = list[str](), list[int](), dict[str, str | None]()
     for feature, name in _named(features, source):
         head, mark, _ = (name or "").partition("=")
         if head not in heads:  # cached: there are many features, but few columns
             heads[head] = _column(head + mark, columns)
-        own = name if name in columns else heads[head] or _column(name or "", columns)
-        number = numbers.setdefault(feature if own is None else own, len(shown))
-        if number == len(shown):
-            shown.append(_feature(feature, name) if own is None else f"column {own!r}")
-        found.append(number)
-    return shown, np.array(found, np.int64)
+        prefix = name if name in columns else heads[head] or _column(name or "", columns)
+        position = positions.setdefault(feature if prefix is None else prefix, len(names))
+        if position == len(names):
+            names.append(_feature(feature, name) if prefix is None else f"column {prefix!r}")
+        position_of.append(position)
+    return names, np.array(position_of, np.int64)
 
 
 def _column(name: str, columns: set[str]) -> str | None:
     """Return the column of a feature: its whole name, or the shortest column name that a mark follows."""
     if name in columns:
         return name
-    return next((own for mark in _AFTER.finditer(name) if (own := name[: mark.start()]) in columns), None)
+    return next((prefix for mark in _AFTER.finditer(name) if (prefix := name[: mark.start()]) in columns), None)

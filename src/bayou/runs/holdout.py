@@ -39,21 +39,21 @@ class HoldoutSpec:
     last: bool = True  # the last examples; else spread evenly
 
     @classmethod
-    def of(cls, given: float | str | None) -> HoldoutSpec:
+    def of(cls, spec: float | str | None) -> HoldoutSpec:
         """Parse the `holdout` option of a run: 0.1, or "random:0.1"."""
-        text = given.strip() if isinstance(given, str) else ""
+        text = spec.strip() if isinstance(spec, str) else ""
         spread = text.startswith("random:")
         try:
-            share = float(text.removeprefix("random:")) if text else as_number(0 if given is None else given)
+            fraction = float(text.removeprefix("random:")) if text else as_number(0 if spec is None else spec)
         except ValueError:
-            share = -1.0
-        if not 0.0 <= share <= 0.9:
-            value = given if isinstance(given, str | int | float) else shortened_repr(given)
+            fraction = -1.0
+        if not 0.0 <= fraction <= 0.9:
+            value = spec if isinstance(spec, str | int | float) else shortened_repr(spec)
             raise BadInput(
                 f"{option('holdout', value)}: it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
                 "random:0.1 for a tenth that is spread evenly."
             )
-        return cls(share, not spread) if share else cls()
+        return cls(fraction, not spread) if fraction else cls()
 
     def __bool__(self) -> bool:
         return self.share > 0.0
@@ -76,8 +76,8 @@ class HoldoutSpec:
         """
         if not self.last or span is None:
             return evenly_spaced_mask(first, len(batch), self.share)
-        begin, end = span
-        return begin + (end - begin) * (np.arange(len(batch)) + 0.5) / max(len(batch), 1) > 1.0 - self.share
+        start, end = span
+        return start + (end - start) * (np.arange(len(batch)) + 0.5) / max(len(batch), 1) > 1.0 - self.share
 
 
 @dataclass
@@ -113,7 +113,7 @@ class HoldoutRows:
         # Held-out row k is kept if k is a multiple of the step.
         self.kept.append(_every(batch, -self.seen % self._step, self._step))
         self.seen += len(batch)
-        while sum(part.nonzeros + len(part) for part in self.kept) > MOST_VALUES and sum(map(len, self.kept)) > 1:
+        while sum(rows.nonzeros + len(rows) for rows in self.kept) > MOST_VALUES and sum(map(len, self.kept)) > 1:
             self.kept = _thinned(self.kept)
             self._step *= 2
 
@@ -125,25 +125,25 @@ class HoldoutRows:
             return learner.predict(rows, "later").without_sampling_correction()
 
         for batch in self.kept:
-            for _, part, predicted in refused.accepted(batch, predict):
-                meter.add_prediction(predicted, part.labels, part.weights)
+            for _, chunk, predicted in refused.accepted(batch, predict):
+                meter.add_prediction(predicted, chunk.labels, chunk.weights)
         return meter.result() if meter.examples else None
 
     @property
     def in_words(self) -> str:
-        """Description of the held-out rows, such as "the last 10 %"."""
-        share = f"{100 * self.seen / max(self.rows, 1):.2g} %"
-        return f"the last {share}" if self.which.last else f"{share}, spread evenly"
+        """Description of the held-out rows, such as "the last 10%"."""
+        fraction = f"{100 * self.seen / max(self.rows, 1):.2g}%"
+        return f"the last {fraction}" if self.which.last else f"{fraction}, spread evenly"
 
 
 def _every(batch: Batch, first: int, step: int) -> Batch:
     return batch if step == 1 else batch.take(np.arange(first, len(batch), step))
 
 
-def _thinned(parts: Iterable[Batch]) -> list[Batch]:
+def _thinned(batches: Iterable[Batch]) -> list[Batch]:
     """Return every other row, counted across all batches."""
     thinned, first = [], 0
-    for batch in parts:
+    for batch in batches:
         thinned.append(_every(batch, first, 2))
         first = (first + len(batch)) % 2
     return thinned

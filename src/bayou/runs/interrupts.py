@@ -30,19 +30,19 @@ def interruptible(source: Source) -> Iterator[Interrupt]:
     """
     interrupt = Interrupt()
 
-    def stop(number: int, _frame: Any) -> None:
-        interrupt.signal = number
+    def stop(signal_number: int, _frame: Any) -> None:
+        interrupt.signal = signal_number
         source.stop()
         restore()
 
     def restore() -> None:
-        for kind, old in before.items():
+        for kind, old in handlers.items():
             signal.signal(kind, old)
 
     try:
-        before = {kind: signal.signal(kind, stop) for kind in SIGNALS if signal.getsignal(kind) != signal.SIG_IGN}
+        handlers = {kind: signal.signal(kind, stop) for kind in SIGNALS if signal.getsignal(kind) != signal.SIG_IGN}
     except ValueError:  # not in the main thread
-        before = {}
+        handlers = {}
     try:  # not inside `except`, or every error of the run would be chained to the ValueError
         yield interrupt
     finally:

@@ -27,11 +27,11 @@ def _files(data: Data, format: str) -> Any:
     """Return the record batches of files, with all their columns. Raise BadInput if the format has none."""
     names = expand(data)
     check_choice("format", format, dict.fromkeys(FORMATS))
-    found = detect(names[0], BlockReader(names).head()) if format == "auto" else find(format)
-    if found.record_batches is not None:
-        return found.open_record_batches(names)
+    file_format = detect(names[0], BlockReader(names).head()) if format == "auto" else find(format)
+    if file_format.record_batches is not None:
+        return file_format.open_record_batches(names)
     *titles, last = (record.title for record in RECORDS if record.record_batches is not None)
     raise BadInput(
         f"keep is for {', '.join(titles)} and {last} files and for tables in memory, and {names[0]} is read as "
-        f"{found.name}; leave keep out, or read the file into a DataFrame."
+        f"{file_format.name}; leave keep out, or read the file into a DataFrame."
     )

@@ -46,9 +46,9 @@ class LearnerChoice:
         """Return the learner for a task; `classes` is the number of classes seen so far."""
         if self.old is None:
             return choose(self.name, self.settings, task, classes)
-        own = settings_of(self.old.record, self.settings)
+        settings = settings_of(self.old.record, self.settings)
         old = {name: value for name, value in self.old.parameters.items() if name != "n_features"}
-        return LearnerSpec(self.old.record, old | own)
+        return LearnerSpec(self.old.record, old | settings)
 
 
 def start_from(
@@ -60,11 +60,11 @@ def start_from(
 ) -> LearnerChoice:
     """Return the start that these options specify. Raise BadInput or BadModel for contradictory options."""
     check_choice("task", recipe.get("task", "auto"), TASKS)
-    given = like if resume is None else resume
-    old = copy.copy(given) if isinstance(given, Learner) else None if given is None else load(given)
+    model = like if resume is None else resume
+    old = copy.copy(model) if isinstance(model, Learner) else None if model is None else load(model)
     start = LearnerChoice(name, settings, old, resume is not None)
     if old is not None:
-        _refuse_other(old, "the model" if isinstance(given, Learner) else str(given), name, recipe)
+        _refuse_other(old, "the model" if isinstance(model, Learner) else str(model), name, recipe)
         if resume is not None:
             _refuse_changes(old, start.spec_for("auto").parameters)
     else:
@@ -77,34 +77,34 @@ def start_from(
 
 def _settle_task(record: registry.Record, recipe: dict[str, Any]) -> None:
     """Set the task in the recipe if the learner has only one. Raise BadInput if an option contradicts it."""
-    own, given = task_of(record), recipe.get("task", "auto")
-    if own == "auto":
+    fixed, choice = task_of(record), recipe.get("task", "auto")
+    if fixed == "auto":
         return
     for name in ("positive", "label_above", "negative_rate"):
         if name in recipe:
-            does = "predicts numbers" if own == "regression" else "tells several apart"
+            does = "predicts numbers" if fixed == "regression" else "tells several apart"
             raise BadInput(f"{option(name)} is about two classes, but {record.name} {does}; leave the option out.")
-    if given not in ("auto", own):
-        raise BadInput(f"{option('task', given)} was given, but {record.name} is for {own}; leave one of them out.")
-    recipe["task"] = own
+    if choice not in ("auto", fixed):
+        raise BadInput(f"{option('task', choice)} was given, but {record.name} is for {fixed}; leave one of them out.")
+    recipe["task"] = fixed
 
 
-def _refuse_other(old: Learner, path: str, learner: str | None, given: dict[str, Any]) -> None:
+def _refuse_other(old: Learner, path: str, learner: str | None, options: dict[str, Any]) -> None:
     """Raise BadModel if options differ from an existing model's learner or recipe; repeating them is allowed."""
     recipe = {} if old.extras.recipe is None else old.extras.recipe.to_json()
     record = None if learner is None else registry.find(learner)
     if record is not None and record.name != old.name:
-        other = choose(record.name, (), recipe.get("task") or task_of(old.record))
-        if other.record.name != old.name or other.parameters.get("learner") != old.parameters.get("learner"):
+        requested = choose(record.name, (), recipe.get("task") or task_of(old.record))
+        if requested.record.name != old.name or requested.parameters.get("learner") != old.parameters.get("learner"):
             raise BadModel(
                 f"{path} is a {old.name} model; it cannot go on as {learner}. Leave {option('learner')} out, or start "
                 "a new model."
             )
-    for name, value in given.items():
+    for name, value in options.items():
         value_of_model = recipe.get(name)
         if name == "cross":  # whether made by a lane or as features
             value, value_of_model = (
-                sorted(map(list, some)) for some in (value, [*recipe.get("pairs", []), *(value_of_model or [])])
+                sorted(map(list, crosses)) for crosses in (value, [*recipe.get("pairs", []), *(value_of_model or [])])
             )
         if json.loads(json.dumps(value)) != value_of_model and (name, value) != ("task", "auto"):
             raise BadModel(

@@ -55,13 +55,13 @@ def choose(name: str | None, settings: Mapping[str, Any] | Sequence[str], task: 
     if task != "multiclass":
         return LearnerSpec(requested, settings_of(requested, settings))
     if requested.name == SEVERAL:
-        chosen = settings_of(requested, settings)
+        settings_chosen = settings_of(requested, settings)
     else:
-        chosen = parameters.parse(settings, requested.load(), taken=("n_features",), more=_OF_CLASSES)
-        chosen = {"learner": requested.name} | chosen
+        settings_chosen = parameters.parse(settings, requested.load(), taken=("n_features",), extra_names=_OF_CLASSES)
+        settings_chosen = {"learner": requested.name} | settings_chosen
     if classes > LIGHT:
-        chosen = {"light": True} | chosen
-    return LearnerSpec(registry.find(SEVERAL), chosen)
+        settings_chosen = {"light": True} | settings_chosen
+    return LearnerSpec(registry.find(SEVERAL), settings_chosen)
 
 
 def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
@@ -72,9 +72,9 @@ def settings_of(record: registry.Record, settings: Mapping[str, Any] | Sequence[
 
 def _misfit(record: registry.Record, task: str) -> str:
     if task == "regression":
-        others = [one.name for one in registry.own_records() if one.task == "regression"]
+        names = [candidate.name for candidate in registry.own_records() if candidate.task == "regression"]
         return (
             f"the label is a number, and {record.name} tells classes apart; use {option('learner', registry.DEFAULT)} "
-            f"or one of {', '.join(others)}, or make classes of it with {option('label_above')} or {option('task')}."
+            f"or one of {', '.join(names)}, or make classes of it with {option('label_above')} or {option('task')}."
         )
     return f"{record.name} predicts numbers, but the task is {task}; use {option('learner', registry.DEFAULT)}."

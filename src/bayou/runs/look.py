@@ -64,9 +64,9 @@ def look(data: Data, **options: Unpack[RunOptions]) -> Look:
     >>> [(column.name, column.role, column.gives) for column in look(table, label="y").columns]
     [('city', 'category', 'values'), ('size', 'bins', '20 bins, slope'), ('y', 'label', '')]
     """
-    given = options_of(options)
-    opening = {**given.opening, "on_error": "skip"}
-    source = sources.open(data, recipe=given.recipe, labels=False, **opening)
+    parsed = options_of(options)
+    opening = {**parsed.opening, "on_error": "skip"}
+    source = sources.open(data, recipe=parsed.recipe, labels=False, **opening)
     if source.recipe.kind != "table":
         raise BadInput(
             f"the data are {source.recipe.kind} text, which has no columns to decide about; look at a table: CSV, TSV, "

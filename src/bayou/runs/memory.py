@@ -42,11 +42,11 @@ def check_all(learners: Mapping[str, Learner], n_features: int) -> str:
 
 def _too_much(learners: Mapping[str, Learner], n_features: int, size: int, free: int) -> str:
     """Return the error message for learners that do not fit together, naming one whose square matrix is too large."""
-    name, largest = max(learners.items(), key=lambda item: item[1].nbytes_for(n_features))
-    if _keeps_square(largest, n_features):
+    name, learner = max(learners.items(), key=lambda item: item[1].nbytes_for(n_features))
+    if _keeps_square(learner, n_features):
         fit = (bits for bits in range(SQUARE_BITS, 1, -1) if _together(learners.values(), 1 << bits) <= free)
         return (
-            f"{name} needs the square of {n_features:,} weights, {bytes_in_words(largest.nbytes_for(n_features))} of "
+            f"{name} needs the square of {n_features:,} weights, {bytes_in_words(learner.nbytes_for(n_features))} of "
             f"memory; {bytes_in_words(free)} are free. Leave it out, or use {option('bits', next(fit, 1))}."
         )
     return (

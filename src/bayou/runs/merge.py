@@ -45,13 +45,13 @@ def merge(
             about 100,000 rows only the last are used.
     """
     names, common = " and ".join(map(str, models)), None if base is None else load(base)
-    parts = [load(path) for path in models]
+    learners = [load(path) for path in models]
     if recombine is not None:
-        for path, part in zip(models, parts, strict=True):
-            _check_not_learned(path, part, recombine)
-    held = None if recombine is None else _rows(parts[0], recombine)
+        for path, learner in zip(models, learners, strict=True):
+            _check_not_learned(path, learner, recombine)
+    held_out = None if recombine is None else _rows(learners[0], recombine)
     try:
-        return merge_learners(parts, common, weight, held)
+        return merge_learners(learners, common, weight, held_out)
     except BadModel as error:
         raise BadModel(f"{names}: {error}") from None
     except MemoryError as error:
@@ -59,38 +59,38 @@ def merge(
 
 
 def merge_learners(
-    parts: Sequence[Learner],
+    learners: Sequence[Learner],
     base: Learner | None = None,
     weight: float | None = None,
-    held: Sequence[Batch] | None = None,
+    held_out: Sequence[Batch] | None = None,
 ) -> Merged:
-    """Merge learners into one; `held` are rows that none of them has learned."""
+    """Merge learners into one; `held_out` are rows that none of them has learned."""
     if weight is not None:
         if base is None:
             raise BadInput(f"{option('weight')} is for shards of one base; name it with {option('base')}.")
-        return _recombined([_in_shards(parts, base, check_positive("weight", weight))], held)
-    merged = [parts[0].merge(parts[1:], base)]
-    if held is not None and base is not None:
+        return _recombined([_in_shards(learners, base, check_positive("weight", weight))], held_out)
+    merged = [learners[0].merge(learners[1:], base)]
+    if held_out is not None and base is not None:
         # Whether the models' gains add up or duplicate one another is unknown; the held-out rows decide.
-        merged.append(_in_shards(parts, base, 1.0))
-    return _recombined(merged, held)
+        merged.append(_in_shards(learners, base, 1.0))
+    return _recombined(merged, held_out)
 
 
-def _in_shards(parts: Sequence[Learner], base: Learner, weight: float) -> Learner:
+def _in_shards(models: Sequence[Learner], base: Learner, weight: float) -> Learner:
     """Merge models by adding their gains over `base`."""
-    merged = parts[0].merge(parts[1:], base)  # for its counters and checks
+    merged = models[0].merge(models[1:], base)  # for its counters and checks
     merged_model = copy.copy(base)
     merged_model.extras = merged.extras
-    rounds.apply(merged_model, rounds.add(rounds.gain(part, base, task) for task, part in enumerate(parts)), weight)
+    rounds.apply(merged_model, rounds.add(rounds.gain(model, base, task) for task, model in enumerate(models)), weight)
     return merged_model
 
 
 def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:
     """Raise BadInput if the model's records say that it has learned one of these files."""
-    for now in marks_of(names_of(sources.parts_or_paths(data))):
-        if any(was.size == now.size and was.is_prefix_of(now.path) for was in learner.extras.finished if was.size):
+    for mark in marks_of(names_of(sources.parts_or_paths(data))):
+        if any(was.size == mark.size and was.is_prefix_of(mark.path) for was in learner.extras.finished if was.size):
             raise BadInput(
-                f"{option('recombine', now.path)}: {path} has learned these rows, and a combination that is learned "
+                f"{option('recombine', mark.path)}: {path} has learned these rows, and a combination that is learned "
                 "from them trusts what remembers them best; give rows that none of the models has learned."
             )
 
@@ -102,19 +102,19 @@ def _rows(learner: Learner, data: Any) -> list[Batch]:
         )
     source = sources.open(data, extras=Extras.of(learner), on_error="skip", groups=learner.wants_groups)
     source.label_for(learner)
-    refused, held = RejectedRows(source), list[Batch]()
+    refused, held_out = RejectedRows(source), list[Batch]()
     for batch in source:
-        held += [part for _, part, _ in refused.accepted(batch, learner.check)]
-        while sum(map(len, held[1:])) >= MOST_ROWS:
-            held.pop(0)
+        held_out += [chunk for _, chunk, _ in refused.accepted(batch, learner.check)]
+        while sum(map(len, held_out[1:])) >= MOST_ROWS:
+            held_out.pop(0)
     source.check_learned(refused.sentences, refused.count)
-    return held
+    return held_out
 
 
-def _recombined(merged: list[Learner], held: Sequence[Batch] | None) -> Merged:
+def _recombined(merged: list[Learner], held_out: Sequence[Batch] | None) -> Merged:
     """Relearn the combination of each merged model and return the one with the lowest loss on the held-out rows."""
-    if held is None:
+    if held_out is None:
         return Merged(merged[0])
-    losses = [cast(Any, learner).recombine(held) for learner in merged]
+    losses = [cast(Any, learner).recombine(held_out) for learner in merged]
     best = losses.index(min(losses))
-    return Merged(merged[best], sum(map(len, held)), losses[best])
+    return Merged(merged[best], sum(map(len, held_out)), losses[best])

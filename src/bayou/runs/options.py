@@ -97,11 +97,11 @@ class RecipeOptions(TypedDict, total=False):
 
 def recipe_options() -> dict[str, tuple[Any, Help]]:
     """Return the type and the help of each recipe option."""
-    types, texts = get_type_hints(RecipeOptions, include_extras=True), descriptions(RecipeOptions)
+    types, help_texts = get_type_hints(RecipeOptions, include_extras=True), descriptions(RecipeOptions)
     options: dict[str, tuple[Any, Help]] = {}
     for name, hint in types.items():
         kind, help_ = get_args(hint) if hasattr(hint, "__metadata__") else (hint, Help())
-        options[name] = kind, help_._replace(text=texts.get(name, ""))
+        options[name] = kind, help_._replace(text=help_texts.get(name, ""))
     return options
 
 
@@ -111,8 +111,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def documented(function: _Function) -> _Function:
     """Replace {recipe} in a function's docstring with the help of the recipe options."""
     lines: list[str] = []
-    for name, (_, said) in recipe_options().items():
-        text = re.sub(r"{(\w+)}", r"`\1`", said.text) + (said.python and f" In Python each is {said.python}.")
+    for name, (_, entry) in recipe_options().items():
+        text = re.sub(r"{(\w+)}", r"`\1`", entry.text) + (entry.python and f" In Python each is {entry.python}.")
         lines += textwrap.wrap(f"{name}: {text}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
     function.__doc__ = function.__doc__ and function.__doc__.replace("        {recipe}", "\n".join(lines))
     return function
@@ -146,20 +146,21 @@ class ParsedOptions(NamedTuple):
     note: Callable[[Note], Any]
 
 
-def options_of(given: Mapping[str, Any], **own: Any) -> ParsedOptions:
-    """Parse the options of a run; `own` has the names and defaults of those that only this run has."""
+def options_of(options: Mapping[str, Any], **defaults: Any) -> ParsedOptions:
+    """Parse the options of a run; `defaults` has the names and defaults of those that only this run has."""
     from bayou.core.checks import check_callable, suggest  # imports NumPy, which `bayou --help` avoids
 
-    known = [*own, *_DEFAULTS, *RecipeOptions.__annotations__]
-    for name in given:
-        if name not in known:
-            raise BadInput(f"there is no option {name!r}; there are: {', '.join(known)}.{suggest(name, known)}")
-    opening = {**_DEFAULTS, **{name: value for name, value in given.items() if name in _DEFAULTS}}
+    names = [*defaults, *_DEFAULTS, *RecipeOptions.__annotations__]
+    for name in options:
+        if name not in names:
+            raise BadInput(f"there is no option {name!r}; there are: {', '.join(names)}.{suggest(name, names)}")
+    opening = {**_DEFAULTS, **{name: value for name, value in options.items() if name in _DEFAULTS}}
     note = check_callable("on_note", opening.pop("on_note")) or (lambda note: None)
     recipe = {
-        name: value for name, value in given.items() if name in RecipeOptions.__annotations__ and value is not None
+        name: value for name, value in options.items() if name in RecipeOptions.__annotations__ and value is not None
     }
-    return ParsedOptions(SimpleNamespace(**own | {n: v for n, v in given.items() if n in own}), opening, recipe, note)
+    own = SimpleNamespace(**defaults | {name: value for name, value in options.items() if name in defaults})
+    return ParsedOptions(own, opening, recipe, note)
 
 
 def names_of(data: Data) -> list[str]:

@@ -30,16 +30,16 @@ def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], *inputs:
     """
     for name, path in outputs.items():
         check_place(name, path)
-    read = {same for data in inputs for name in _files(data) if (same := _identity(name, 0)) is not None}
+    read = {identity for data in inputs for name in _files(data) if (identity := _identity(name, 0)) is not None}
     written: dict[Hashable, str] = {}
     for name, path in outputs.items():
-        if path is None or (same := _identity(os.fspath(path), 1)) is None:
+        if path is None or (identity := _identity(os.fspath(path), 1)) is None:
             continue
-        if same in read:
+        if identity in read:
             raise BadInput(f"{name} is {path}, which is to be read, and would be lost; give it another name.")
-        if same in written:
-            raise BadInput(f"{name} is {path}, and so is {written[same]}; give each a file of its own.")
-        written[same] = name
+        if identity in written:
+            raise BadInput(f"{name} is {path}, and so is {written[identity]}; give each a file of its own.")
+        written[identity] = name
 
 
 def _files(data: Any) -> Iterator[str]:

@@ -108,12 +108,12 @@ def predict(
 
 def _shares(quantiles: Sequence[float]) -> list[float]:
     """Return the probabilities of the requested quantiles. Raise BadInput if one is not between 0 and 1."""
-    shares = check_iterable("quantiles", quantiles, "probabilities")
-    for share in shares:
-        if not is_fraction(share):
-            asked = shortened_repr(share).removesuffix(".0")
-            raise BadInput(f"{option('quantiles')} has {asked}; give numbers between 0 and 1, such as .1,.9.")
-    return shares
+    probabilities = check_iterable("quantiles", quantiles, "probabilities")
+    for probability in probabilities:
+        if not is_fraction(probability):
+            shown_value = shortened_repr(probability).removesuffix(".0")
+            raise BadInput(f"{option('quantiles')} has {shown_value}; give numbers between 0 and 1, such as .1,.9.")
+    return probabilities
 
 
 class Predictions:
@@ -191,8 +191,8 @@ class Predictions:
                 table = prediction_table(self._learner, predicted, self._level, self._quantiles)
                 if batch.labels is not None:
                     self._meter.add_prediction(predicted, batch.labels, batch.weights)
-                kept = None if self._kept is None else self._kept.kept(np.asarray(batch.positions) - 1)
-                yield PredictionChunk(table, batch.tags, kept, self._explained(batch, predicted))
+                columns = None if self._kept is None else self._kept.kept(np.asarray(batch.positions) - 1)
+                yield PredictionChunk(table, batch.tags, columns, self._explained(batch, predicted))
 
     def _explained(self, batch: Batch, predicted: Any) -> Explanations | None:
         return None if self._explainer is None else self._explainer.explain(batch, predicted)

@@ -21,24 +21,24 @@ def interrupted_in(extras: Extras, files: Sequence[FileFingerprint]) -> ResumePo
     Raises:
         BadModel: if one of the files has changed.
     """
-    place = extras.unfinished
-    if place is None or not place.files or _names(place.files) != _names(files[: len(place.files)]):
+    point = extras.unfinished
+    if point is None or not point.files or _names(point.files) != _names(files[: len(point.files)]):
         return None
-    for was, now in zip(place.files, files, strict=False):
-        if was.size is not None and not was.is_prefix_of(now.path):
-            shorter = now.size is not None and now.size < was.size
-            change = f"it has {now.size:,} bytes and had {was.size:,}" if shorter else "what it held has changed"
+    for was, mark in zip(point.files, files, strict=False):
+        if was.size is not None and not was.is_prefix_of(mark.path):
+            shorter = mark.size is not None and mark.size < was.size
+            change = f"it has {mark.size:,} bytes and had {was.size:,}" if shorter else "what it held has changed"
             raise BadModel(
-                f"{now.path} is not as it was when the run was interrupted in it: {change}. Put the old file back to "
+                f"{mark.path} is not as it was when the run was interrupted in it: {change}. Put the old file back to "
                 "go on, or give the new one by another name (a link will do) to learn all of it."
             )
-    return place
+    return point
 
 
-def resume_note(place: ResumePoint, files: Sequence[FileFingerprint]) -> str:
+def resume_note(point: ResumePoint, files: Sequence[FileFingerprint]) -> str:
     """Return the message for a run that continues an interrupted one."""
-    note = f"going on after {place.rows:,} examples of pass {place.passed + 1}, where it was interrupted"
-    changed = [now.path for was, now in zip(place.files, files, strict=False) if was.size not in (None, now.size)]
+    note = f"going on after {point.rows:,} examples of pass {point.passed + 1}, where it was interrupted"
+    changed = [mark.path for was, mark in zip(point.files, files, strict=False) if was.size not in (None, mark.size)]
     return note + (f"; {', '.join(changed)} was written to since, but holds what it held" if changed else "")
 
 
@@ -46,17 +46,17 @@ def already_learned(extras: Extras, files: Sequence[FileFingerprint]) -> list[st
     """Return messages about an abandoned run and about files that the model has learned before."""
     notes = []
     if extras.unfinished is not None and extras.unfinished.files:
-        place = extras.unfinished
+        point = extras.unfinished
         notes.append(
-            f"the run that was interrupted after {place.rows:,} rows of {place.files[0].name} is not gone on with: "
+            f"the run that was interrupted after {point.rows:,} rows of {point.files[0].name} is not gone on with: "
             "these are other data"
         )
-    for now in files:
-        before = [was for was in extras.finished if now.size is not None and was.is_prefix_of(now.path)]
-        if any(was.size == now.size for was in before):
-            notes.append(f"this model has already learned all of {now.path}; learning it again")
-        elif any(was.name == now.name for was in before):
-            notes.append(f"this model has already learned the beginning of {now.path}, which has grown; learning all")
+    for mark in files:
+        earlier = [was for was in extras.finished if mark.size is not None and was.is_prefix_of(mark.path)]
+        if any(was.size == mark.size for was in earlier):
+            notes.append(f"this model has already learned all of {mark.path}; learning it again")
+        elif any(was.name == mark.name for was in earlier):
+            notes.append(f"this model has already learned the beginning of {mark.path}, which has grown; learning all")
     return notes
 
 

@@ -63,8 +63,8 @@ class Selection:
     def as_dict(self) -> dict[str, Any]:
         """Return the output of `bayou select --json`."""
 
-        def plain(thing: Any, *names: str) -> dict[str, Any]:
-            return {name: getattr(thing, name) for name in names}
+        def plain(source: Any, *names: str) -> dict[str, Any]:
+            return {name: getattr(source, name) for name in names}
 
         scores = ("size", "inclusion_prior", "log_loss", "auc")
         return plain(self, "examples", "held_out", "positives", "skipped", "seconds") | {
@@ -104,23 +104,23 @@ class SelectionRun:
     """Selection in two steps: the constructor checks the options and raises BadInput, `run` does the work."""
 
     def __init__(self, data: Data, sizes: Sequence[int] = DEFAULT_SIZES, **options: Unpack[SelectionOptions]) -> None:
-        given = options_of(options, settings=(), holdout=0.1)
-        chosen = parameters.parse(given.own.settings, SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
-        small = SpikeSlab(n_features=1, **{"dtype": "float32", **chosen})
+        parsed = options_of(options, settings=(), holdout=0.1)
+        fixed = parameters.parse(parsed.own.settings, SpikeSlab, taken=("n_features", "inclusion_prior", "predictive"))
+        small = SpikeSlab(n_features=1, **{"dtype": "float32", **fixed})
         dtype = small.parameters["dtype"]
-        source = self.source = sources.open(data, recipe=given.recipe, dtype=dtype, **given.opening)
+        source = self.source = sources.open(data, recipe=parsed.recipe, dtype=dtype, **parsed.opening)
         if (task := source.fit_recipe().task) != "binary":
             labels = "several classes" if task == "multiclass" else "numbers"
             raise BadInput(
                 f"select finds what tells two classes apart, and the labels are {labels}; say with "
                 f"{option('positive')} or {option('label_above')} what is positive."
             )
-        self._sizes, self._held_out = sorted(set(sizes)), HoldoutRows(HoldoutSpec(given.own.holdout, last=False))
+        self._sizes, self._held_out = sorted(set(sizes)), HoldoutRows(HoldoutSpec(parsed.own.holdout, last=False))
         self._n_features = source.recipe.n_features
         # Features are numbered as they appear, so that only seen features take memory.
         self._table = CompactIndex(self._n_features, numbered=self._n_features > FEW)
         n_megabytes = small.nbytes_for(1 << 20) * len(PRIORS) >> 20
-        given.note(
+        parsed.note(
             Note(f"{len(PRIORS)} learners side by side, {n_megabytes} bytes of memory for every feature that is met")
         )
         common = {**small.parameters, "n_features": self._table.rows}
@@ -135,19 +135,19 @@ class SelectionRun:
         self.source.check_learned((), 0)
         if not held_out.seen:
             raise BadInput(
-                f"{held_out.rows:,} examples are too few to hold some out; give more of them, or a larger "
+                f"{held_out.rows:,} examples are too few for a holdout; provide more of them, or a larger "
                 f"{option('holdout')}."
             )
         path = [self._point(learner, learner.selected) for learner in self.learners]
         sizes = [self._cut(path, size) for size in self._sizes]
-        chosen = np.unique(np.concatenate([point.features for point in sizes]))
+        selected = np.unique(np.concatenate([point.features for point in sizes]))
         labels, weights = (
             np.concatenate(parts) for parts in zip(*map(_labels_and_weights, held_out.kept), strict=True)
         )
         return Selection(
             path=path,
             sizes=sizes,
-            names=self._names(chosen),
+            names=self._names(selected),
             examples=held_out.rows,
             held_out=len(labels),
             positives=float(weights @ labels) / max(float(weights.sum()), 1e-300),
@@ -165,16 +165,16 @@ class SelectionRun:
         for learner in self.learners:
             learner.learn(placed)
 
-    def _features(self, places: np.ndarray) -> np.ndarray:
+    def _features(self, slots: np.ndarray) -> np.ndarray:
         """Return the features at these positions of the compact table."""
         features = self._table.features()
-        return places if features is None else features[places - 1]
+        return slots if features is None else features[slots - 1]
 
-    def _point(self, learner: SpikeSlab, places: np.ndarray, wanted: int | None = None) -> PathModel:
+    def _point(self, learner: SpikeSlab, slots: np.ndarray, requested: int | None = None) -> PathModel:
         """Evaluate the model that keeps only these features of a learner: Phi(intercept + sum of weight * value)."""
-        order = np.argsort(self._features(places), kind="stable")
-        places = places[order]
-        features, weights = self._features(places), learner.weights_at(places).mean
+        order = np.argsort(self._features(slots), kind="stable")
+        slots = slots[order]
+        features, weights = self._features(slots), learner.weights_at(slots).mean
         small = np.zeros(self._n_features)
         small[features] = weights
         meter = Meter()
@@ -186,21 +186,21 @@ class SelectionRun:
             inclusion_prior=learner.parameters["inclusion_prior"],
             features=features,
             weights=weights,
-            inclusion=learner.inclusion[places],
+            inclusion=learner.inclusion[slots],
             intercept=learner.intercept[0],
             log_loss=result.log_loss,
             auc=result.auc,
-            wanted=wanted,
+            wanted=requested,
         )
 
     def _cut(self, path: Sequence[PathModel], size: int) -> PathModel:
         """Cut the learner that selected the fewest features, but at least `size`, to its `size` most probable ones."""
         enough = [k for k, point in enumerate(path) if point.size >= size]
         k = min(enough, key=lambda k: path[k].size) if enough else int(np.argmax([point.size for point in path]))
-        places = self.learners[k].selected
-        log_odds = self.learners[k].log_odds[places]
+        slots = self.learners[k].selected
+        log_odds = self.learners[k].log_odds[slots]
         first = np.sort(np.argsort(-log_odds, kind="stable")[:size])
-        return self._point(self.learners[k], places[first], wanted=size)
+        return self._point(self.learners[k], slots[first], requested=size)
 
     def _names(self, features: np.ndarray) -> dict[int, str]:
         names = self.source.extras.names

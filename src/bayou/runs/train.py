@@ -124,86 +124,86 @@ class Training:
     """
 
     def __init__(self, data: Data, **options: Unpack[TrainingOptions]) -> None:
-        given = options_of(
+        parsed = options_of(
             options, learner=None, settings=(), model=None, resume=None, like=None, passes=1, processes=1, holdout=None,
             delay=0, checkpoint=None, report=None,
         )  # fmt: skip
-        own, self.on_note = given.own, given.note
+        args, self.on_note = parsed.own, parsed.note
         self._notes: list[str] = []
-        if own.resume is not None and own.like is not None:
+        if args.resume is not None and args.like is not None:
             raise BadInput(
                 f"{option('resume')} and {option('like')} cannot be combined: one continues a model, the other starts "
                 "a new one."
             )
-        if own.checkpoint is not None and own.model is None:
+        if args.checkpoint is not None and args.model is None:
             raise BadInput(f"{option('checkpoint')} needs {option('model')}: where to save.")
-        own.passes = check_int("passes", own.passes, 1)
-        self._delay = check_int("delay", own.delay, 0)
-        if self._delay and own.checkpoint is not None:
+        args.passes = check_int("passes", args.passes, 1)
+        self._delay = check_int("delay", args.delay, 0)
+        if self._delay and args.checkpoint is not None:
             raise BadInput(
                 f"{option('checkpoint')} and {option('delay')} cannot be combined: checkpoints would lack the delayed "
                 "examples."
             )
-        self._processes = check_int("processes", own.processes, 1, 256)
+        self._processes = check_int("processes", args.processes, 1, 256)
         for name in ("holdout", "delay", "checkpoint", "report") if self._processes > 1 else ():
-            if getattr(own, name):
+            if getattr(args, name):
                 raise BadInput(
                     f"{option(name)} follows rows one after another; {option('processes')} does not. Use one of them."
                 )
-        holdout = None if own.holdout is None else HoldoutSpec.of(own.holdout)
-        self._every_examples, self._every_seconds = checkpoint_every(own.checkpoint)
+        holdout = None if args.holdout is None else HoldoutSpec.of(args.holdout)
+        self._every_examples, self._every_seconds = checkpoint_every(args.checkpoint)
         data = sources.parts_or_paths(data)
-        check_report(own.report)
-        check_outputs({option("model"): own.model, option("report"): own.report}, data)
-        self._path = None if own.model is None else Path(own.model)
-        self._report = own.report
-        check_outputs({option("report"): own.report}, own.resume, own.like)  # the new model may overwrite them
-        start = start_from(own.learner, own.settings, own.resume, own.like, given.recipe)
+        check_report(args.report)
+        check_outputs({option("model"): args.model, option("report"): args.report}, data)
+        self._path = None if args.model is None else Path(args.model)
+        self._report = args.report
+        check_outputs({option("report"): args.report}, args.resume, args.like)  # the new model may overwrite them
+        start = start_from(args.learner, args.settings, args.resume, args.like, parsed.recipe)
         with warmup.ahead(warmup.learner(start.assumed_record.name)):
-            self._prepare(data, start, own.passes, given)
-        self._opened = {"data": data, **{name: given.opening[name] for name in ("format", "on_error")}}
+            self._prepare(data, start, args.passes, parsed)
+        self._opened = {"data": data, **{name: parsed.opening[name] for name in ("format", "on_error")}}
         self._files = names_of(data)
         self._marks = marks_of(self._files)
         self._resumable = any(mark.path != STANDARD for mark in self._marks)
         for path, times in Counter(mark.path for mark in self._marks).items():
             if times > 1:
                 self._say(f"{path} is given {times} times; its rows are learned as often")
-        self._begin(own.passes, holdout, resumed=own.resume is not None)
+        self._begin(args.passes, holdout, resumed=args.resume is not None)
         self._recorder: Recorder | None = None
-        if own.report is not None:
+        if args.report is not None:
             from bayou.report import Recorder
 
             self._recorder = Recorder(self.learner)
 
-    def _prepare(self, data: Any, start: LearnerChoice, passes: int, given: ParsedOptions) -> None:
+    def _prepare(self, data: Any, start: LearnerChoice, passes: int, parsed: ParsedOptions) -> None:
         """Open the source, make the learner, and load or compile their kernels."""
         self.source = sources.open(
             data,
-            recipe=given.recipe if start.old is None else None,
+            recipe=parsed.recipe if start.old is None else None,
             extras=None if start.old is None else Extras.of(start.old),
-            **given.opening,
+            **parsed.opening,
         )
         was_fitted = self.source.recipe.fitted
         task = self.source.fit_recipe().task
-        chosen = start.spec_for(task, self.source.n_classes)
+        spec = start.spec_for(task, self.source.n_classes)
         if start.old is None:
-            chosen = leave_pairs(chosen, self.source)
+            spec = leave_pairs(spec, self.source)
         if start.old is None and self.source.decided:
             self._say(self.source.decided, detail=True)
-        for sentence in crosses_in_words(self.source.recipe, chosen):
+        for sentence in crosses_in_words(self.source.recipe, spec):
             self._say(sentence, detail=True)
-        if passes > 1 and chosen.record.passes == "single":
+        if passes > 1 and spec.record.passes == "single":
             note = (
                 f"counts every pass as new data and becomes overconfident; {option('holdout', 0.1)} shows by how much"
             )
-            self._say(f"{chosen.record.name} {note}", detail=True)
+            self._say(f"{spec.record.name} {note}", detail=True)
         if passes > 1 and not self.source.is_rereadable:
             raise BadInput(
                 f"{option('passes')} needs data that can be read more than once; save what the pipe gives to a file."
             )
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
-        self._say(memory.check(chosen.build(1) if start.old is None else start.old, n_features))
-        self.learner = start.old if start.old is not None and start.resumed else chosen.build(n_features)
+        self._say(memory.check(spec.build(1) if start.old is None else start.old, n_features))
+        self.learner = start.old if start.old is not None and start.resumed else spec.build(n_features)
         self.source.read_as(self.learner.parameters["dtype"], self.learner.wants_groups)
         self.source.label_for(self.learner)
         warmup.training(self.learner, self.source)
@@ -286,7 +286,7 @@ class Training:
                 self._save(unfinished=bool(interrupt), write=bool(learned or not interrupt))
             except BadModel as error:
                 unsaved = error  # reported after the results, which are not lost
-        later = None if self._delay else self.learner.later_loss()
+        later_loss = None if self._delay else self.learner.later_loss()
         return TrainingRun(
             learner=self.learner,
             evaluation=self._meter.result(),
@@ -304,7 +304,7 @@ class Training:
             notes=self._notes,
             held_out_rows="" if held_out is None else self._held_out.in_words,
             warnings=self._warnings.after(self._meter),
-            later_loss=later,
+            later_loss=later_loss,
         )
 
     def write_report(self, run: TrainingRun) -> None:
@@ -334,17 +334,17 @@ class Training:
     def _one_pass(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> None:
         """Learn one pass from row `_done` on; an interrupted run has learned the rows before it."""
         self._refused, first = RejectedRows(self.source), self._pass == self._first
-        late = DelayedLabels(self.learner, self._delay) if self._delay else None
-        learner: Any = late or self.learner
+        delayed = DelayedLabels(self.learner, self._delay) if self._delay else None
+        learner: Any = delayed or self.learner
         if self._recorder is not None and first:  # later passes predict no new examples
             self._recorder.teaches, learner = learner, self._recorder
 
         def learned() -> int:
-            return self.learner.examples + (0 if late is None else late.n_waiting)
+            return self.learner.examples + (0 if delayed is None else delayed.n_waiting)
 
         rows = self._held_out.training_batches(self.source, keep=first) if self._held_out.which else self.source
         # A delayed learner has learned fewer examples, by which it would cut a batch of several blocks differently.
-        blocks = block_sizes if late is None else block_size
+        blocks = block_sizes if delayed is None else block_size
         batches = rebatch(behind(rows, self._done), learned, self.learner.parameters["dtype"], blocks)
         if (
             self._recorder is not None and first and self.learner.record.task != "multiclass"
@@ -362,8 +362,8 @@ class Training:
                     break
         finally:
             self._count_skipped()
-            if late is not None:
-                late.finish()
+            if delayed is not None:
+                delayed.finish()
 
     def _in_rounds(self, interrupt: Interrupt, on_progress: Callable[[Progress], Any] | None) -> bool:
         """Run all passes in several processes; return False, without learning, if that does not pay."""
@@ -379,9 +379,9 @@ class Training:
 
         def learn(batch: Batch) -> None:
             self._warnings.look(batch)
-            for _, part, _ in self._refused.accepted(batch, partial(learn_mergeable, self.learner)):
-                self._uses.count(part)
-                self._warnings.follow(part.labels)
+            for _, chunk, _ in self._refused.accepted(batch, partial(learn_mergeable, self.learner)):
+                self._uses.count(chunk)
+                self._warnings.follow(chunk.labels)
 
         def score(batch: Batch, probability: Any) -> None:
             self._meter.add(probability, batch.labels, batch.weights, nonzeros=batch.nonzeros)
@@ -408,17 +408,17 @@ class Training:
             self._newly_skipped = max(self._skipped - self._skipped_before, 0)
 
     def _learn(self, batch: Batch, learner: Any) -> None:
-        before = self._done
+        rows_before = self._done
         scored = self._pass == self._first
         if scored and self.source.extras.names is not None:  # learning changes the names, so look before
             self._warnings.look(batch)
         # Work that the lanes do not depend on is deferred to another thread; this one continues with the next rows.
         step = partial(predict_then_learn, learner, behind=self._scoring)
-        for first, part, told in self._refused.accepted(batch, step):
+        for first, chunk, predicted in self._refused.accepted(batch, step):
             if scored:
-                self._scoring.submit(self._score, told)
-            self._done = before + first + len(part)  # even if the next chunk ends the run
-        self._done = before + len(batch)
+                self._scoring.submit(self._score, predicted)
+            self._done = rows_before + first + len(chunk)  # even if the next chunk ends the run
+        self._done = rows_before + len(batch)
 
     def _score(self, predicted: PredictedBatch) -> None:
         if self.source.extras.names is None:
@@ -456,14 +456,14 @@ class Training:
     def _save(self, unfinished: bool, write: bool = True) -> None:
         self._scored()
         self._count_skipped()
-        which, place = self._held_out.which, (self._pass, self._passes, self._done, self._skipped)
-        where = ResumePoint(self._marks, *place, which.share, which.last)
+        holdout, position = self._held_out.which, (self._pass, self._passes, self._done, self._skipped)
+        resume_point = ResumePoint(self._marks, *position, holdout.share, holdout.last)
         learned = [] if unfinished else [mark for mark in self._marks if mark.size is not None]
         self.learner.extras = replace(
             self.source.extras,
             uses=self._uses,
             counters=self._counters(),
-            unfinished=where if unfinished else None,
+            unfinished=resume_point if unfinished else None,
             finished=list(dict.fromkeys([*self._learned, *learned]))[-MAX_FILE_MARKS:],
         )
         if self._path is not None and write:
@@ -471,14 +471,14 @@ class Training:
 
     def _counters(self) -> Counters:
         """Return the counters over all runs of this model; only the first pass over new examples counts."""
-        meter, now = self._meter, Counters(runs=1, loss_name=self._meter.loss_name)
+        meter, counters = self._meter, Counters(runs=1, loss_name=self._meter.loss_name)
         if self._first == 0:
-            now = replace(
-                now,
+            counters = replace(
+                counters,
                 examples=meter.examples,
                 nonzeros=int(meter.nonzeros),
                 skipped=self._newly_skipped,
                 weight=meter.weight,
                 loss=meter.weight * (meter.loss or 0.0),
             )
-        return now if self._before is None else now + self._before
+        return counters if self._before is None else counters + self._before

@@ -62,8 +62,8 @@ def all_tasks() -> list[str]:
 
 def run(task: str) -> None:
     """Run a task, which compiles and caches its kernels, or loads them."""
-    what, _, name = task.partition(" ")
-    {"learner": _learn, "read": _read}[what](name)
+    kind, _, name = task.partition(" ")
+    {"learner": _learn, "read": _read}[kind](name)
     if folder := cache.writable():
         (folder / _mark(task)).touch()
 
@@ -80,10 +80,10 @@ def ahead(*tasks: str) -> Iterator[None]:
     They end when their tasks are done, or are terminated if the block raises.
     """
     cold = [task for task in tasks if not is_warm(task)]
-    spare = min(available_cores() - 1, len(cold)) if cache.writable() and sys.executable else 0
+    n_workers = min(available_cores() - 1, len(cold)) if cache.writable() and sys.executable else 0
     workers = []
     with suppress(OSError):  # no more processes allowed: then this one compiles everything
-        workers = [_worker(cold[first::spare]) for first in range(spare)]
+        workers = [_worker(cold[first::n_workers]) for first in range(n_workers)]
     for worker in workers:
         threading.Thread(target=worker.wait, daemon=True).start()
     try:
@@ -165,10 +165,10 @@ def learning(learner: Learner, rows: Batch) -> None:
     predict_then_learn(learner, rows).score(meter_for(learner.record.task))
 
 
-def writing(learner: Learner, predicted: Any, part: PredictionChunk) -> None:
+def writing(learner: Learner, predicted: Any, chunk: PredictionChunk) -> None:
     """Load or compile the kernels that write and score predictions."""
-    csv(part.rows.numbers, csv_fragments(part.trailing_text_columns(False)), csv_fragments(part.texts()))
-    meter_for(learner.record.task).add_prediction(predicted, np.ones(len(part)))
+    csv(chunk.rows.numbers, csv_fragments(chunk.trailing_text_columns(False)), csv_fragments(chunk.texts()))
+    meter_for(learner.record.task).add_prediction(predicted, np.ones(len(chunk)))
 
 
 def _learn(name: str) -> None:

@@ -182,18 +182,18 @@ class App:
         """Return the name under which requests to an address are counted, its route, and its model, if any."""
         if path in self._of_server:
             return path, self._of_server[path], None
-        parts = path.split("/")
-        if self.single is not None and len(parts) == 2:
-            parts[1:1] = ["models", self.single]
-        if len(parts) == 4 and parts[1] == "models" and parts[3] in self._of_model:
-            return f"/{parts[3]}", self._of_model[parts[3]], parts[2]
+        segments = path.split("/")
+        if self.single is not None and len(segments) == 2:
+            segments[1:1] = ["models", self.single]
+        if len(segments) == 4 and segments[1] == "models" and segments[3] in self._of_model:
+            return f"/{segments[3]}", self._of_model[segments[3]], segments[2]
         return OTHER, None, None
 
     async def _response(self, request: HttpRequest, route: Route | None, model: str | None) -> Response | None:
         self._check_sender(request)
         if route is None:
-            where = "" if self.single is not None else f" Models are under /models/: {', '.join(self._names(request))}."
-            raise RequestError(404, f"there is nothing at this address; /docs shows what there is.{where}")
+            hint = "" if self.single is not None else f" Models are under /models/: {', '.join(self._names(request))}."
+            raise RequestError(404, f"there is nothing at this address; /docs shows what there is.{hint}")
         allowed = ("GET", "HEAD") if route.method == "GET" else (route.method,)
         if request.method not in allowed:  # HEAD is GET without the body
             allow = b"allow", ", ".join(allowed).encode()
@@ -260,7 +260,7 @@ class App:
         reading.check_form(work.body_format)
         work.level = _level(request.parameter("level"))
         body, encoding, body_format = request.body, request.header(b"content-encoding"), work.body_format
-        given = request.parameter("id")
+        given_id = request.parameter("id")
 
         def read() -> None:
             text = decompressed(body, encoding, options.max_body)
@@ -276,12 +276,12 @@ class App:
                 if work.read.n > options.max_rows:
                     raise RequestError(413, f"the body has {work.read.n:,} rows; at most {options.max_rows:,} at once.")
             with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
-            if given is None and not with_ids:
+            if given_id is None and not with_ids:
                 return
             if work.kind == LEARN_REQUEST:
-                work.row_ids = row_ids(work.lines, given, body_format)
+                work.row_ids = row_ids(work.lines, given_id, body_format)
                 return
-            work.ids = ids_to_remember(work.lines, given, body_format, work.single)
+            work.ids = ids_to_remember(work.lines, given_id, body_format, work.single)
             if work.ids is not None and options.read_only:
                 raise RequestError(
                     403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id."
@@ -303,8 +303,8 @@ class App:
         if not labels:
             raise RequestError(422, "the body has no labels.")
         work = self._work(LABEL_REQUEST)
-        work.lines, work.single = [one.body for one in labels], single
-        work.ids = [checked_id(one.id) for one in labels]
+        work.lines, work.single = [label.body for label in labels], single
+        work.ids = [checked_id(label.id) for label in labels]
         owner.submit(work)
         return Response(await work.future)
 
@@ -330,20 +330,20 @@ class App:
         may_see_rows = self._is_trusted(request, WRITE)
         self.unfinished.release(request.scope)  # a body, if any, is not kept
         self._listeners += 1
-        gone = asyncio.ensure_future(_until_gone(request.receive))
+        disconnect = asyncio.ensure_future(_until_gone(request.receive))
         try:
             await request.begin(200, head)
-            while not (gone.done() or self.ends) and served.state == "ready":
+            while not (disconnect.done() or self.ends) and served.state == "ready":
                 live_status = served.live_status()
                 if not may_see_rows:
                     live_status["live"]["surprises"] = None
                 data = b"data: %s\n\n" % encode(live_status)
                 await request.send({"type": "http.response.body", "body": data, "more_body": True})
-                await asyncio.wait([gone], timeout=EVENT_SECONDS)
+                await asyncio.wait([disconnect], timeout=EVENT_SECONDS)
             await request.send({"type": "http.response.body", "body": b""})
         finally:
             self._listeners -= 1
-            gone.cancel()
+            disconnect.cancel()
         return None
 
     # --- status of the server -----------------------------------------------------------------------------------------
@@ -364,17 +364,17 @@ class App:
 
     async def _readyz(self, request: HttpRequest) -> Response:
         """Return 200 if all models predict and learn."""
-        reasons = [why for served in self.models.values() for why in served.reasons()]
-        said: dict[str, Any] = {"ready": not reasons}
+        reasons = [reason for served in self.models.values() for reason in served.reasons()]
+        verdict: dict[str, Any] = {"ready": not reasons}
         if self._is_trusted(request):
-            said["models"] = {name: served.condition for name, served in self.models.items()}
-        return self._verdict(request, said, reasons)
+            verdict["models"] = {name: served.condition for name, served in self.models.items()}
+        return self._verdict(request, verdict, reasons)
 
-    def _verdict(self, request: HttpRequest, said: dict[str, Any], reasons: list[str]) -> Response:
+    def _verdict(self, request: HttpRequest, verdict: dict[str, Any], reasons: list[str]) -> Response:
         """Return 200 without reasons, else 503, with the reasons if the client may read them."""
         if reasons and self._is_trusted(request):
-            said["reasons"] = list(dict.fromkeys(reasons))
-        return Response(encode(said), status=503 if reasons else 200)
+            verdict["reasons"] = list(dict.fromkeys(reasons))
+        return Response(encode(verdict), status=503 if reasons else 200)
 
     async def _metrics(self, request: HttpRequest) -> Response:
         text, kind = self._exposed.text()
@@ -429,9 +429,9 @@ def _level(text: str | None) -> float:
     return level
 
 
-def _whole(name: str, text: str | None, default: int, most: int) -> int:
+def _whole(name: str, text: str | None, default: int, max_value: int) -> int:
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 <= int(text) <= most):
-        raise RequestError(422, f"{name} is a whole number from 0 to {most:,}.")
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 <= int(text) <= max_value):
+        raise RequestError(422, f"{name} is a whole number from 0 to {max_value:,}.")
     return int(text)

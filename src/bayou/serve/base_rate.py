@@ -33,20 +33,20 @@ class LabelSums(msgspec.Struct, omit_defaults=True):
         """Count labels of a task: "binary", "multiclass" or "regression"."""
         total = float(weights.sum())
         if task == "binary":
-            ones = float(weights @ (labels > 0))
-            self._merge_classes({1: ones, -1: total - ones})
+            positive = float(weights @ (labels > 0))
+            self._merge_classes({1: positive, -1: total - positive})
         elif task == "multiclass":
-            values, where = np.unique(labels, return_inverse=True)
-            totals = np.bincount(where, weights)
+            values, class_indices = np.unique(labels, return_inverse=True)
+            totals = np.bincount(class_indices, weights)
             self._merge_classes(dict(zip(values.astype(np.int64).tolist(), totals.tolist(), strict=True)))
         elif total > 0.0:
             mean = float(weights @ labels) / total
             self._merge_moments(total, mean, float(weights @ np.square(labels - mean)))
 
-    def merge(self, other: LabelSums) -> None:
+    def merge(self, sums: LabelSums) -> None:
         """Add the sums of other labels."""
-        self._merge_classes(other.classes)
-        self._merge_moments(other.weight, other.mean, other.squares)
+        self._merge_classes(sums.classes)
+        self._merge_moments(sums.weight, sums.mean, sums.squares)
 
     def _merge_classes(self, classes: dict[int, float] | None) -> None:
         if self.classes is None or classes is None:

@@ -57,15 +57,15 @@ class Client:
     def predict(self, rows: Row | Sequence[Row], *, id: str | None = None, level: float = 0.95) -> Any:
         """Predict a row, or each of several; with an id the row is stored until its label arrives."""
         query: dict[str, Any] = {"level": level} | ({} if id is None else {"id": id})
-        told = self._post("/predict", rows, query)
-        return told if isinstance(rows, Mapping) else told["predictions"]
+        response = self._post("/predict", rows, query)
+        return response if isinstance(rows, Mapping) else response["predictions"]
 
     def learn(self, rows: Row | Sequence[Row], *, request: str | None = None) -> Any:
         """Learn labeled rows, all or none; return the prediction made before each, or None for a duplicate request."""
-        told = self._post("/learn", rows, {"request": request or uuid.uuid4().hex})
-        if told.get("duplicate"):
+        response = self._post("/learn", rows, {"request": request or uuid.uuid4().hex})
+        if response.get("duplicate"):
             return None
-        return told if isinstance(rows, Mapping) else told["predictions"]
+        return response if isinstance(rows, Mapping) else response["predictions"]
 
     def label(self, id: str | int, label: Any, weight: float = 1.0) -> str:
         """Send the label of a row that was predicted under an id; return the outcome, such as "joined"."""
@@ -73,7 +73,7 @@ class Client:
 
     def labels(self, labels: Sequence[Mapping[str, Any]]) -> list[str]:
         """Send several labels, each {"id": ..., "label": ...}; return the outcome of each."""
-        return [one["outcome"] for one in self._post("/label", labels, {})["labels"]]
+        return [result["outcome"] for result in self._post("/label", labels, {})["labels"]]
 
     def features(self, top: int = 50) -> list[dict[str, Any]]:
         """Return the largest weights, by name."""
@@ -110,16 +110,16 @@ class Client:
         until, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
-                told = self._http.request(
+                response = self._http.request(
                     method,
                     self._prefix + path,
                     content=body,
                     params=query,
                     headers={} if body is None else {"content-type": "application/json"},
                 )
-                if told.status_code == 200:
-                    return told.json()
-                refused = _refused(told)
+                if response.status_code == 200:
+                    return response.json()
+                refused = _refused(response)
             except httpx.TransportError as error:
                 refused = ResponseError(0, f"{self._http.base_url} does not answer ({error}).")
             if refused.status not in (0, *RETRY_STATUSES) or time.monotonic() + pause > until:
@@ -128,9 +128,9 @@ class Client:
             pause = min(2.0 * pause, 1.0)
 
 
-def _refused(told: httpx.Response) -> ResponseError:
+def _refused(response: httpx.Response) -> ResponseError:
     try:
-        said = told.json()
-        return ResponseError(told.status_code, str(said["error"]), said.get("rows", ()))
+        content = response.json()
+        return ResponseError(response.status_code, str(content["error"]), content.get("rows", ()))
     except (ValueError, KeyError, TypeError):
-        return ResponseError(told.status_code, f"the server answered {told.status_code}.")
+        return ResponseError(response.status_code, f"the server answered {response.status_code}.")

@@ -79,17 +79,18 @@ class Health:
         """Return the gravest finding with its level, text and start; `also` holds the others."""
         clock = self._live.clock
         now = clock.monotonic()
-        found = sorted(findings(live_status, now), key=lambda finding: LEVELS.index(finding.level))
-        self._since = {_plain(one.text): self._since.get(_plain(one.text), now) for one in found}
-        if any(one.level in ("failing", "warning") for one in found):
+        current = sorted(findings(live_status, now), key=lambda finding: LEVELS.index(finding.level))
+        self._since = {_plain(finding.text): self._since.get(_plain(finding.text), now) for finding in current}
+        if any(finding.level in ("failing", "warning") for finding in current):
             self._healthy_since = now
         else:
-            found.append(Finding("healthy", "Healthy", self._healthy_since))
-        since = [self._since[_plain(one.text)] if one.since is None else one.since for one in found]
-        told = [
-            one._replace(since=start + clock.wall() - now)._asdict() for one, start in zip(found, since, strict=True)
+            current.append(Finding("healthy", "Healthy", self._healthy_since))
+        since = [self._since[_plain(finding.text)] if finding.since is None else finding.since for finding in current]
+        results = [
+            finding._replace(since=start + clock.wall() - now)._asdict()
+            for finding, start in zip(current, since, strict=True)
         ]
-        return {**told[0], "also": told[1:]}
+        return {**results[0], "also": results[1:]}
 
 
 def findings(live_status: Mapping[str, Any], now: float) -> Iterator[Finding]:
@@ -122,8 +123,8 @@ def _about_losses(live: Mapping[str, Any]) -> Iterator[str]:
 def _about_load(server: Mapping[str, Any]) -> Iterator[str]:
     free, queue, limit = server["disk_free"], server["queue"], server["queue_limit"]
     if free is not None and free < LOW_DISK and not server["alarms"]:
-        room = f"{free / 2**20:,.0f} MB are free" if free >= 2 << 20 else "less than 2 MB are free"
-        yield f"The disk of the log is nearly full: {room}."
+        free_space = f"{free / 2**20:,.0f} MB are free" if free >= 2 << 20 else "less than 2 MB are free"
+        yield f"The disk of the log is nearly full: {free_space}."
     if queue >= limit / 2:
         yield f"{queue:,} requests wait for the model; from {limit:,} on they are refused."
     errors = {int(status): count for status, count in server["refused"].items()}.get(500, 0)
@@ -170,9 +171,9 @@ def duration(seconds: float) -> str:
         count = int(seconds // unit)
         if not count:
             continue
-        words = f"{count} {name}{'s' if name == 'day' and count > 1 else ''}"
-        rest = int(seconds % unit // _UNITS[k + 1][0]) if unit > 60.0 else 0
-        return words + (f" {rest} {_UNITS[k + 1][1]}" if rest else "")
+        text = f"{count} {name}{'s' if name == 'day' and count > 1 else ''}"
+        remainder = int(seconds % unit // _UNITS[k + 1][0]) if unit > 60.0 else 0
+        return text + (f" {remainder} {_UNITS[k + 1][1]}" if remainder else "")
     return "0 s"
 
 

@@ -89,18 +89,18 @@ class HttpRequest:
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > max_bytes:
             raise RequestError(413, f"the body has {int(declared):,} bytes; at most {max_bytes:,} can be sent at once.")
-        parts: list[bytes] = []
-        n_bytes, more = 0, True
-        while more:
+        chunks: list[bytes] = []
+        n_bytes, has_more = 0, True
+        while has_more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
-            parts.append(message.get("body", b""))
-            more = message.get("more_body", False)
-            n_bytes += len(parts[-1])
+            chunks.append(message.get("body", b""))
+            has_more = message.get("more_body", False)
+            n_bytes += len(chunks[-1])
             if n_bytes > max_bytes:
                 raise RequestError(413, f"the body has more than {max_bytes:,} bytes; send less at once.")
-        self.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self.body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
@@ -123,8 +123,8 @@ class HttpRequest:
             refused = RequestError(500, "Unexpected error, a bug in bayou; the server's terminal says more.")
         head = refused.head
         if self.route not in PROBES:
-            given = self.headers.get(b"x-request-id", b"")
-            request_id = given.decode() if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
+            given_id = self.headers.get(b"x-request-id", b"")
+            request_id = given_id.decode() if _GIVEN_ID.fullmatch(given_id) else secrets.token_hex(8)
             head = (*head, (b"x-request-id", request_id.encode()))
             unexpected, about = None if error is refused else error, (self.method, self.route, self.model, request_id)
             self._messages.refused(refused.sentence, refused.status, unexpected, *about)

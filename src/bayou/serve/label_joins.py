@@ -55,8 +55,8 @@ class LabelJoins:
         self.wait = LABEL_WAIT_SECONDS
         self.default: bytes | None = None
         self.most_open, self.most_early = MAX_PENDING_ROWS, MAX_EARLY_LABELS
-        found = dict(db.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
-        self.n_pending, self.n_early = found.get(PENDING, 0), found.get(EARLY, 0)
+        counts = dict(db.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
+        self.n_pending, self.n_early = counts.get(PENDING, 0), counts.get(EARLY, 0)
         self._committed = self.n_pending, self.n_early
         self._oldest: float | None = None
         self._look_at_oldest()
@@ -77,9 +77,9 @@ class LabelJoins:
 
     def _deduplicate_request(self, item: PendingEntry, n: int, now: float) -> Any:
         """Return False if a request was learned already."""
-        found = self._db.execute("SELECT n FROM requests WHERE key = ?", (item.key,)).fetchone()
-        if found is not None:
-            item.outcome, item.sequence = "duplicate", found[0]
+        entry = self._db.execute("SELECT n FROM requests WHERE key = ?", (item.key,)).fetchone()
+        if entry is not None:
+            item.outcome, item.sequence = "duplicate", entry[0]
             self._counts["request duplicate"] += 1
             return False
         self._db.execute("INSERT INTO requests VALUES (?, ?, ?)", (item.key, n, now))
@@ -88,45 +88,45 @@ class LabelJoins:
     def _close_ids(self, keys: Sequence[str], now: float) -> None:
         """Close ids whose rows are now learned with their labels."""
         for key in keys if self.n_pending or self.n_early else ():  # often nothing waits
-            found = self._db.execute("SELECT at, state FROM ids WHERE id = ?", (key,)).fetchone()
-            if found is None or found[1] not in (PENDING, EARLY):
+            record = self._db.execute("SELECT at, state FROM ids WHERE id = ?", (key,)).fetchone()
+            if record is None or record[1] not in (PENDING, EARLY):
                 continue
             self._close(key, now, JOINED)
             self._counts["joined"] += 1
-            if found[1] == PENDING:
+            if record[1] == PENDING:
                 self.n_pending -= 1
-                self._delays.append(now - found[0])
+                self._delays.append(now - record[0])
             else:
                 self.n_early -= 1
 
     def _row(self, item: PendingEntry, n: int, now: float) -> Any:
         """Store a row that was predicted, or join the label that came before it."""
-        found = self._db.execute("SELECT n, state FROM ids WHERE id = ?", (item.key,)).fetchone()
-        if found is None:
+        record = self._db.execute("SELECT n, state FROM ids WHERE id = ?", (item.key,)).fetchone()
+        if record is None:
             self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, PENDING))
             self.n_pending += 1
             item.outcome = "remembered"
             return None
-        if found[1] != EARLY:
+        if record[1] != EARLY:
             item.outcome = "known"  # the label of an id is for the first row under that id
             self._counts["row known"] += 1
             return False
         self._close(item.key, now, JOINED)
         self.n_early -= 1
         self._counts["joined"] += 1
-        item.outcome, item.rows_to_learn = "joined", [(item.form, item.body, self._body_of(found[0], item.key)[1])]
-        return found[0]
+        item.outcome, item.rows_to_learn = "joined", [(item.form, item.body, self._body_of(record[0], item.key)[1])]
+        return record[0]
 
     def _label(self, item: PendingEntry, n: int, now: float) -> Any:
-        found = self._db.execute("SELECT n, at, state FROM ids WHERE id = ?", (item.key,)).fetchone()
-        if found is not None and found[2] == PENDING:
+        record = self._db.execute("SELECT n, at, state FROM ids WHERE id = ?", (item.key,)).fetchone()
+        if record is not None and record[2] == PENDING:
             item.outcome = "joined"
-            item.rows_to_learn = [(*self._body_of(found[0], item.key), item.body)]
+            item.rows_to_learn = [(*self._body_of(record[0], item.key), item.body)]
             self._close(item.key, now, JOINED)
             self.n_pending -= 1
-            self._delays.append(now - found[1])
-        elif found is not None:
-            item.outcome = {JOINED: "duplicate", EXPIRED: "late", EARLY: "duplicate"}[found[2]]
+            self._delays.append(now - record[1])
+        elif record is not None:
+            item.outcome = {JOINED: "duplicate", EXPIRED: "late", EARLY: "duplicate"}[record[2]]
         elif self.n_early < self.most_early:
             item.outcome = "early"
             self._db.execute("INSERT INTO ids VALUES (?, ?, ?, ?)", (item.key, n, now, EARLY))
@@ -135,7 +135,7 @@ class LabelJoins:
             item.outcome = "unknown"
         self._counts[item.outcome] += 1
         if item.outcome == "joined":
-            return found[0]
+            return record[0]
         return None if item.outcome == "early" else False
 
     def _close(self, key: str | None, now: float, state: int) -> None:
@@ -146,46 +146,46 @@ class LabelJoins:
 
         Ids closed that long ago are deleted, and only the newest `most_open` pending rows are kept.
         """
-        db, before = self._db, now - self.wait
-        where = "WHERE state = ? AND at < ? ORDER BY at LIMIT ?"
+        db, deadline = self._db, now - self.wait
+        condition = "WHERE state = ? AND at < ? ORDER BY at LIMIT ?"
         for state in (JOINED, EXPIRED):
-            self._delete(where, state, before, EXPIRE_BATCH_ROWS)
-        n_early = self._delete(where, EARLY, before, EXPIRE_BATCH_ROWS)
+            self._delete(condition, state, deadline, EXPIRE_BATCH_ROWS)
+        n_early = self._delete(condition, EARLY, deadline, EXPIRE_BATCH_ROWS)
         self.n_early -= n_early
         self._counts["unknown"] += n_early
         db.execute(
             "DELETE FROM requests WHERE key IN (SELECT key FROM requests WHERE at < ? LIMIT ?)",
-            (before, EXPIRE_BATCH_ROWS),
+            (deadline, EXPIRE_BATCH_ROWS),
         )
-        late = db.execute(f"SELECT id, n FROM ids {where}", (PENDING, before, EXPIRE_BATCH_ROWS)).fetchall()
-        for key, _ in late:
+        expired = db.execute(f"SELECT id, n FROM ids {condition}", (PENDING, deadline, EXPIRE_BATCH_ROWS)).fetchall()
+        for key, _ in expired:
             self._close(key, now, EXPIRED)
-        self.n_pending -= len(late)
-        self._counts["expired"] += len(late)
+        self.n_pending -= len(expired)
+        self._counts["expired"] += len(expired)
         if self.n_pending > self.most_open:
             excess = min(self.n_pending - self.most_open, 100 * EXPIRE_BATCH_ROWS)
             n_dropped = self._delete("WHERE state = ? ORDER BY at LIMIT ?", PENDING, excess)
             self.n_pending -= n_dropped
             self._counts["dropped"] += n_dropped
-        if self.default is None or not late:
+        if self.default is None or not expired:
             return False
-        item.body = b"%s\n%s" % (self.default, b",".join(b"%d" % n for _, n in late))
-        item.rows_to_learn = [(*self._body_of(n, key), self.default) for key, n in late]
+        item.body = b"%s\n%s" % (self.default, b",".join(b"%d" % n for _, n in expired))
+        item.rows_to_learn = [(*self._body_of(n, key), self.default) for key, n in expired]
         return None
 
-    def _delete(self, where: str, *values: float) -> int:
+    def _delete(self, condition: str, *values: float) -> int:
         """Delete some ids, and return how many."""
-        return self._db.execute(f"DELETE FROM ids WHERE id IN (SELECT id FROM ids {where})", values).rowcount
+        return self._db.execute(f"DELETE FROM ids WHERE id IN (SELECT id FROM ids {condition})", values).rowcount
 
     def has_expired(self, now: float) -> bool:
         """Return whether some ids have expired."""
         if self.n_pending > self.most_open:
             return True
         self._look_at_oldest()
-        before = now - self.wait
+        deadline = now - self.wait
         tables = [*(f"ids WHERE state = {state} AND" for state in range(4)), "requests WHERE"]
         query = " OR ".join(f"EXISTS (SELECT 1 FROM {table} at < ?)" for table in tables)
-        return bool(self._db.execute(f"SELECT {query}", (before,) * 5).fetchone()[0])
+        return bool(self._db.execute(f"SELECT {query}", (deadline,) * 5).fetchone()[0])
 
     def oldest_pending(self) -> float | None:
         """Return the unix time of the oldest row that waits for its label, as of the last look; None without one.
@@ -199,7 +199,7 @@ class LabelJoins:
             self._oldest = self._db.execute("SELECT min(at) FROM ids WHERE state = ?", (PENDING,)).fetchone()[0]
 
     def delay_quantiles(self) -> dict[int, float]:
-        """Return the seconds from row to label that 50, 90 and 99 % of the last labels did not exceed, if any came."""
+        """Return the seconds from row to label that 50, 90 and 99% of the last labels did not exceed, if any came."""
         delays = sorted(self.delays)
         return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 

@@ -141,33 +141,33 @@ class LiveStats:
 
     def predicted(self, rows: int, sd: float) -> None:
         with self._lock:
-            now = self._now()
-            now.predicted += rows
-            now.sd += sd
+            current = self._now()
+            current.predicted += rows
+            current.sd += sd
             self._count(0, rows)
 
     def learned(
-        self, batch: Batch, told: Any, losses: np.ndarray, later: np.ndarray | None, task: str, counters: Any
+        self, batch: Batch, prediction: Any, losses: np.ndarray, frozen: np.ndarray | None, task: str, counters: Any
     ) -> None:
         """Count learned rows, the predictions made before, and the losses of the frozen model."""
         weights = batch.weights_or_ones()
         weighted = weights * losses
         with self._lock:
-            now = self._now()
-            now.learned += len(batch)
-            now.weight += float(weights.sum())
-            now.loss += float(weighted.sum())
-            now.loss_squares += float(weighted @ losses)
-            now.labels = now.labels or LabelSums()
-            now.labels.add(np.asarray(batch.labels), weights, task)
+            current = self._now()
+            current.learned += len(batch)
+            current.weight += float(weights.sum())
+            current.loss += float(weighted.sum())
+            current.loss_squares += float(weighted @ losses)
+            current.labels = current.labels or LabelSums()
+            current.labels.add(np.asarray(batch.labels), weights, task)
             self._count(len(batch), 0)
             if task == "binary":
-                now.calibration = (_calibration(batch, told.expected) + _calibration_of([now])).tolist()
-            if later is not None and len(later):
-                gap = later - losses[: len(later)]
-                now.later += len(gap)
-                now.gap += float(gap.sum())
-                now.gap_squares += float(gap @ gap)
+                current.calibration = (_calibration(batch, prediction.expected) + _calibration_of([current])).tolist()
+            if frozen is not None and len(frozen):
+                gap = frozen - losses[: len(frozen)]
+                current.later += len(gap)
+                current.gap += float(gap.sum())
+                current.gap_squares += float(gap @ gap)
             if counters.examples >= self._next_point and counters.weight:
                 self._curve.append((counters.examples, counters.loss / counters.weight))
                 self._next_point = _next_point(counters.examples)
@@ -180,25 +180,25 @@ class LiveStats:
         """Count joined labels, given the seconds that each arrived after its row."""
         if delays:
             with self._lock:
-                now = self._now()
-                total = now.delays + len(delays)
-                now.delay += (float(np.median(delays)) - now.delay) * len(delays) / total
-                now.delays = total
+                current = self._now()
+                total = current.delays + len(delays)
+                current.delay += (float(np.median(delays)) - current.delay) * len(delays) / total
+                current.delays = total
 
     def surprises(self, loss: float) -> bool:
         """Return whether a row of this loss is among the most surprising of the current slice."""
         with self._lock:
-            known = self._surprises.get(self._now().index, [])
-        return loss > 1.0 and (len(known) < N_SURPRISES or loss > known[-1]["loss"])
+            listed = self._surprises.get(self._now().index, [])
+        return loss > 1.0 and (len(listed) < N_SURPRISES or loss > listed[-1]["loss"])
 
     def add_surprise(self, loss: float, row: bytes, label: float, expected: float) -> None:
         """Add a surprising row, as it was sent."""
         text = printable(shorten(row[: 4 * MAX_SHOWN_CHARACTERS + 4].decode("utf-8", "replace")))
-        told = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
+        surprise = {"loss": round(loss, 3), "row": text, "label": label, "expected": round(expected, 4)}
         with self._lock:
-            now = self._now().index
-            self._surprises = {k: known for k, known in self._surprises.items() if _is_recent(k, now)}
-            self._surprises[now] = _greatest([*self._surprises.get(now, ()), told])
+            index = self._now().index
+            self._surprises = {k: listed for k, listed in self._surprises.items() if _is_recent(k, index)}
+            self._surprises[index] = _greatest([*self._surprises.get(index, ()), surprise])
 
     def track_weights(self, learner: Any) -> None:
         """Record which weights moved most recently, and the lanes' shares. For the owner, every few seconds."""
@@ -211,19 +211,19 @@ class LiveStats:
             self._weights.append((now, means))
             while now - self._weights[0][0] > MOVE_SECONDS:
                 self._weights.popleft()
-            before: dict[int, float] = {}
-            for _, known in reversed(self._weights):
-                before |= known  # the oldest mean wins
-            moved = sorted(means, key=lambda feature: -abs(means[feature] - before[feature]))[:N_MOVED]
+            base_means: dict[int, float] = {}
+            for _, earlier_means in reversed(self._weights):
+                base_means |= earlier_means  # the oldest mean wins
+            most_moved = sorted(means, key=lambda feature: -abs(means[feature] - base_means[feature]))[:N_MOVED]
             names = learner.extras.names
-            called = names.name_of(np.array(moved)) if names is not None else [None] * len(moved)
+            called = names.name_of(np.array(most_moved)) if names is not None else [None] * len(most_moved)
             self.moved = [
                 {
                     "feature": printable(shorten(name)) if name else f"feature {feature}",
                     "mean": means[feature],
-                    "change": means[feature] - before[feature],
+                    "change": means[feature] - base_means[feature],
                 }
-                for feature, name in zip(moved, called, strict=True)
+                for feature, name in zip(most_moved, called, strict=True)
             ]
         self.parts = learner.parts()
 
@@ -238,9 +238,9 @@ class LiveStats:
     def restore(self, history: History, examples: int) -> None:
         """Continue from a stored history; the curve is cut at `examples`, the number that the model has learned."""
         with self._lock:
-            moved = round((history.began - self._wall(0)) / SLICE_SECONDS)
+            offset = round((history.began - self._wall(0)) / SLICE_SECONDS)
             first = self._now().index - N_SLICES + 1
-            slices = {old.index + moved: old for old in history.slices if first <= old.index + moved < 0}
+            slices = {old.index + offset: old for old in history.slices if first <= old.index + offset < 0}
             for index, old in slices.items():
                 old.index = index
             self.slices = deque([slices[k] for k in sorted(slices)] + list(self.slices), N_SLICES)
@@ -258,9 +258,9 @@ class LiveStats:
         """Return all statistics for JSON. The current slice counts in means, but not in the hour or in rates."""
         with self._lock:
             running = self._now()
-            slices = [part for part in self.slices if part.index > running.index - N_SLICES]
+            slices = [time_slice for time_slice in self.slices if time_slice.index > running.index - N_SLICES]
             slices[-1] = copy.deepcopy(running)
-            surprises = [told for k, known in self._surprises.items() if _is_recent(k, running.index) for told in known]
+            surprises = [row for k, rows in self._surprises.items() if _is_recent(k, running.index) for row in rows]
             learned, predicted = self._rates()
             now = self.clock.monotonic()
             idle = None if self._last_row is None else now - self._last_row
@@ -291,8 +291,8 @@ class LiveStats:
         """Return rows learned and predicted per second over the last minute, or since the start. Needs the lock."""
         now = self.clock.monotonic()
         seconds = min(max(int(now) - int(self._began), 1), RATE_SECONDS)
-        counts = [part for part in self._seconds if int(now) - RATE_SECONDS <= part[0] < int(now)]
-        return sum(part[1] for part in counts) / seconds, sum(part[2] for part in counts) / seconds
+        counts = [second for second in self._seconds if int(now) - RATE_SECONDS <= second[0] < int(now)]
+        return sum(second[1] for second in counts) / seconds, sum(second[2] for second in counts) / seconds
 
 
 def drift(slices: list[TimeSlice]) -> dict[str, Any] | None:
@@ -308,9 +308,9 @@ def drift(slices: list[TimeSlice]) -> dict[str, Any] | None:
 def base(slices: list[TimeSlice]) -> dict[str, Any] | None:
     """Return the loss of always predicting the base rate, how much better the model is, and whether it is worse."""
     labels, n, weight = LabelSums(), int(_sum(slices, "learned")), _sum(slices, "weight")
-    for part in slices:
-        if part.labels is not None:
-            labels.merge(part.labels)
+    for time_slice in slices:
+        if time_slice.labels is not None:
+            labels.merge(time_slice.labels)
     constant = labels.loss()
     if not weight or constant is None:
         return None
@@ -320,7 +320,7 @@ def base(slices: list[TimeSlice]) -> dict[str, Any] | None:
 
 
 def _sum(slices: list[TimeSlice], name: str) -> float:
-    return sum(getattr(part, name) for part in slices)
+    return sum(getattr(time_slice, name) for time_slice in slices)
 
 
 def _mean_and_error(total: float, squares: float, weight: float, n: int) -> tuple[float, float]:
@@ -335,31 +335,31 @@ def _hour(slices: list[TimeSlice], began: float) -> list[dict[str, Any]]:
         index: {"at": round(began + index * SLICE_SECONDS, 1)} | dict.fromkeys(("learned", "predicted", "loss", "sd"))
         for index in range(slices[0].index, slices[-1].index)
     }
-    for part in slices[:-1]:
-        hour[part.index] |= {
-            "learned": part.learned,
-            "predicted": part.predicted,
-            "loss": _share(part.loss, part.weight),
-            "sd": _share(part.sd, part.predicted),
+    for time_slice in slices[:-1]:
+        hour[time_slice.index] |= {
+            "learned": time_slice.learned,
+            "predicted": time_slice.predicted,
+            "loss": _share(time_slice.loss, time_slice.weight),
+            "sd": _share(time_slice.sd, time_slice.predicted),
         }
     return list(hour.values())
 
 
 def _is_steady(slices: list[TimeSlice]) -> bool:
     """Return whether rows came in nearly all slices up to the last rows."""
-    with_rows = [part.index for part in slices if part.learned or part.predicted]
-    known = sum(part.index <= with_rows[-1] for part in slices) if with_rows else 0
-    return known >= STEADY_SLICES and len(with_rows) >= STEADY_SHARE * known
+    with_rows = [time_slice.index for time_slice in slices if time_slice.learned or time_slice.predicted]
+    n_slices = sum(time_slice.index <= with_rows[-1] for time_slice in slices) if with_rows else 0
+    return n_slices >= STEADY_SLICES and len(with_rows) >= STEADY_SHARE * n_slices
 
 
 def _delay(slices: list[TimeSlice]) -> dict[str, float | None]:
     """Return seconds from row to label: recently, usually in this hour, and since the last label."""
-    now = slices[-1].index
-    last = max((part.index for part in slices if part.delays), default=None)
-    recent = [part for part in slices if part.index >= now - RECENT_DELAYS / SLICE_SECONDS]
-    usual = [part for part in slices if part.index < now - RECENT_DELAYS / SLICE_SECONDS]
-    means = (_share(sum(s.delay * s.delays for s in some), _sum(some, "delays")) for some in (recent, usual))
-    silent = None if last is None else float((now - last) * SLICE_SECONDS)
+    current = slices[-1].index
+    last = max((time_slice.index for time_slice in slices if time_slice.delays), default=None)
+    recent = [time_slice for time_slice in slices if time_slice.index >= current - RECENT_DELAYS / SLICE_SECONDS]
+    usual = [time_slice for time_slice in slices if time_slice.index < current - RECENT_DELAYS / SLICE_SECONDS]
+    means = (_share(sum(s.delay * s.delays for s in span), _sum(span, "delays")) for span in (recent, usual))
+    silent = None if last is None else float((current - last) * SLICE_SECONDS)
     return dict(zip(("recent", "usual"), means, strict=True)) | {"silent": silent}
 
 
@@ -376,15 +376,15 @@ def _calibration(batch: Batch, expected: np.ndarray) -> np.ndarray:
 
 def _calibration_of(slices: Sequence[TimeSlice]) -> np.ndarray:
     """Return the sum of the calibration of slices, as `_calibration` does."""
-    return sum((np.array(part.calibration) for part in slices if part.calibration), np.zeros((3, BINS)))
+    return sum((np.array(span.calibration) for span in slices if span.calibration), np.zeros((3, BINS)))
 
 
 def _greatest(surprises: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(surprises, key=lambda told: -told["loss"])[:N_SURPRISES]
+    return sorted(surprises, key=lambda row: -row["loss"])[:N_SURPRISES]
 
 
-def _is_recent(index: int, now: int) -> bool:
-    return (now - index) * SLICE_SECONDS < SURPRISE_SECONDS
+def _is_recent(index: int, current: int) -> bool:
+    return (current - index) * SLICE_SECONDS < SURPRISE_SECONDS
 
 
 def _next_point(examples: int) -> float:
@@ -395,8 +395,8 @@ def _share(total: float, weight: float) -> float | None:
     return total / weight if weight else None
 
 
-def _thinned(points: list[tuple[int, float]], most: int = 200) -> list[tuple[int, float]]:
-    step = max(1, len(points) // most)
+def _thinned(points: list[tuple[int, float]], max_points: int = 200) -> list[tuple[int, float]]:
+    step = max(1, len(points) // max_points)
     return points[::step] + (points[-1:] if step > 1 else [])
 
 

@@ -149,14 +149,14 @@ class Log:
 
     def __init__(self, folder: Path, *, write: bool = True) -> None:
         self.path, self._head_path, self._writes = folder / "log.sqlite", folder / "head", write
-        fresh = not self.path.exists() or (write and self._died_in_creation())
-        if fresh and not write:
+        is_new = not self.path.exists() or (write and self._died_in_creation())
+        if is_new and not write:
             raise BadLog(f"{folder}: there is no log here; `bayou serve --data` makes one.")
         with self._said():
-            if fresh:  # SQLite gives its other files the same mode
+            if is_new:  # SQLite gives its other files the same mode
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = self._connect()
-            if fresh:
+            if is_new:
                 self._db.executescript(f"BEGIN; {_SCHEMA} {LabelJoins.SCHEMA} COMMIT;")
                 self.put_meta("version", _VERSION)
                 self.put_meta("began", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
@@ -184,8 +184,8 @@ class Log:
 
     def _connect(self) -> sqlite3.Connection:
         mode = "rwc" if self._writes else "ro&immutable=1" if self._is_immutable() else "ro"
-        place = f"{self.path.absolute().as_uri()}?mode={mode}"
-        db = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=60.0)
+        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60.0)
         if self._writes:
             db.execute(f"PRAGMA page_size={_PAGE}")  # for a new database
             db.execute("PRAGMA journal_mode=WAL")
@@ -220,17 +220,17 @@ class Log:
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from error
 
-    def damaged(self, what: str) -> BadLog:
+    def damaged(self, damage: str) -> BadLog:
         """Return the error of a damaged log. Clients may read it, too, so that it speaks of no command."""
         return BadLog(
-            f"{self.path} is damaged: {what}. Restore the log from a copy, or begin again with the newest snapshot, as "
-            "the server's option model, and a new folder, as its option data."
+            f"{self.path} is damaged: {damage}. Restore the log from a copy, or begin again with the newest snapshot, "
+            "as the server's option model, and a new folder, as its option data."
         )
 
     def meta(self, name: str) -> str | None:
         """Return a note about the log as a whole."""
-        found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return None if found is None else found[0]
+        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
 
     def put_meta(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
@@ -337,38 +337,38 @@ class Log:
         if unit:
             yield unit
 
-    def _entries(self, after: int, until: int) -> Iterator[LogEntry]:
-        while after < until:
+    def _entries(self, last: int, until: int) -> Iterator[LogEntry]:
+        while last < until:
             with self._said():
-                found = self._db.execute(
-                    f"SELECT {_COLUMNS} FROM log WHERE n > ? AND n <= ? ORDER BY n LIMIT 1000", (after, until)
+                rows = self._db.execute(
+                    f"SELECT {_COLUMNS} FROM log WHERE n > ? AND n <= ? ORDER BY n LIMIT 1000", (last, until)
                 ).fetchall()
-            if not found:
+            if not rows:
                 return
-            yield from map(LogEntry._make, found)
-            after = found[-1][0]
+            yield from map(LogEntry._make, rows)
+            last = rows[-1][0]
 
     def rows_learned_by(self, entry: LogEntry) -> Sequence[tuple[int, bytes, bytes]]:
         """Return the rows that are learned because an entry joins another one or expires rows: (form, row, label)."""
         if entry.kind == KIND_EXPIRE:
-            label, _, numbers = entry.body.partition(b"\n")
-            return [(*self._body_of(int(sequence)), label) for sequence in numbers.split(b",")]
+            label, _, sequences = entry.body.partition(b"\n")
+            return [(*self._body_of(int(sequence)), label) for sequence in sequences.split(b",")]
         if entry.joined_entry is None:
             return ()
-        form, other = self._body_of(entry.joined_entry, entry.key)
-        return [(entry.form, entry.body, other) if entry.kind == KIND_ROW else (form, other, entry.body)]
+        form, joined_body = self._body_of(entry.joined_entry, entry.key)
+        return [(entry.form, entry.body, joined_body) if entry.kind == KIND_ROW else (form, joined_body, entry.body)]
 
     def _body_of(self, sequence: int, key: str | None = None) -> tuple[int, bytes]:
         """Return form and body of entry n; raise BadLog if it is damaged or has another id."""
-        found = self._pending.get(sequence)
-        if found is None:
-            found = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (sequence,)).fetchone()
-        if found is None or _checksum(*found[:-1]) != found[-1] or key not in (None, found[5]):
+        entry = self._pending.get(sequence)
+        if entry is None:
+            entry = self._db.execute(f"SELECT {_COLUMNS} FROM log WHERE n = ?", (sequence,)).fetchone()
+        if entry is None or _checksum(*entry[:-1]) != entry[-1] or key not in (None, entry[5]):
             self._refuse(sequence, None)
-        return _unpacked(found[4], found[6])
+        return _unpacked(entry[4], entry[6])
 
-    def _refuse(self, expected: int, found: int | None) -> NoReturn:
-        state = "not whole" if found in (expected, None) else "missing"
+    def _refuse(self, expected: int, sequence: int | None) -> NoReturn:
+        state = "not whole" if sequence in (expected, None) else "missing"
         raise self.damaged(f"entry {expected:,} is {state}")
 
     def _check_head(self) -> None:
@@ -379,8 +379,8 @@ class Log:
                 return
             sequence, _, total = _HEAD.unpack(data)
             with self._said():
-                found = self._db.execute("SELECT sum FROM log WHERE n = ?", (sequence,)).fetchone()
-            if sequence and (found is None or found[0] + (1 << 63) != total):
+                row = self._db.execute("SELECT sum FROM log WHERE n = ?", (sequence,)).fetchone()
+            if sequence and (row is None or row[0] + (1 << 63) != total):
                 raise self.damaged(f"it ends at entry {self.last:,}, but {sequence:,} were acknowledged")
 
     def size_bytes(self) -> int:

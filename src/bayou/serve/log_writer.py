@@ -140,22 +140,22 @@ class LogWriter(threading.Thread):
         )
         n_bytes = sum(len(item.body) for unit in units for item in unit.items)
         self._tried = min(max(n_bytes, MIN_TRIED), MAX_TRIED)
-        why = f"the log cannot be written ({error}). Make room, and try again."
-        _fail(units, f"nothing of this was learned: {why}")
+        reason = f"the log cannot be written ({error}). Make room, and try again."
+        _fail(units, f"nothing of this was learned: {reason}")
 
     def _break(self, units: Sequence[LearningUnit], error: Exception) -> None:
-        what = str(error) if isinstance(error, BadLog) else f"{type(error).__name__}: {error}"
+        detail = str(error) if isinstance(error, BadLog) else f"{type(error).__name__}: {error}"
         if not isinstance(error, BadLog):
             self.on_error(error)
         self.no_room = ""
         self.broken = (
             "the log cannot be written any more, so that nothing more is learned or remembered; predictions are made "
-            f"from memory. {what.rstrip('.')}. What was acknowledged is in the model in memory; whether the log is "
+            f"from memory. {detail.rstrip('.')}. What was acknowledged is in the model in memory; whether the log is "
             "whole shows when the server is started again."
         )
         _fail(units, f"{self.broken} Whether this request was logged is not known: send it again then, under its id.")
 
 
-def _fail(units: Sequence[LearningUnit], why: str) -> None:
+def _fail(units: Sequence[LearningUnit], reason: str) -> None:
     for unit in units:
-        unit.failed = why
+        unit.failed = reason

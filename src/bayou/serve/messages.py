@@ -122,12 +122,12 @@ class Messages:
     @contextlib.contextmanager
     def uncaught(self) -> Iterator[None]:
         """Redirect warnings, and errors that end a thread, to these messages. Affects the whole process."""
-        before = threading.excepthook, warnings.showwarning
+        hooks = threading.excepthook, warnings.showwarning
 
         def of_thread(args: threading.ExceptHookArgs) -> None:
             name = args.thread.name if args.thread is not None else "?"
-            what = f"the thread {name} has ended ({args.exc_type.__name__}: {args.exc_value})"
-            self.say(what, level=ERROR, error=args.exc_value)
+            text = f"the thread {name} has ended ({args.exc_type.__name__}: {args.exc_value})"
+            self.say(text, level=ERROR, error=args.exc_value)
 
         def of_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             self.say(f"{category.__name__}: {message}", level=WARNING)
@@ -136,7 +136,7 @@ class Messages:
         try:
             yield
         finally:
-            threading.excepthook, warnings.showwarning = before
+            threading.excepthook, warnings.showwarning = hooks
 
     @contextlib.contextmanager
     def logged(self, logger: str) -> Iterator[None]:
@@ -154,8 +154,8 @@ class Messages:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _record(self, text: str, level: str, error: BaseException | None = None, **about: Any) -> dict[str, Any]:
-        now = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
-        record = {"time": now.replace("+00:00", "Z"), "level": level, "message": printable(text)}
+        timestamp = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        record = {"time": timestamp.replace("+00:00", "Z"), "level": level, "message": printable(text)}
         record |= {name: value for name, value in about.items() if value is not None}
         if error is not None:
             lines = "".join(traceback.format_exception(error)).splitlines()

@@ -155,13 +155,13 @@ class Metrics:
             for name, served in self._models.items()
             if served.owner is not None
         }
-        for kind, one in [(_COUNTER, one) for one in _COUNTERS] + [(_GAUGE, one) for one in _GAUGES]:
-            family = kind(f"bayou_{one.name}", one.about, labels=["model", *filter(None, [one.label])])
+        for kind, metric in [(_COUNTER, metric) for metric in _COUNTERS] + [(_GAUGE, metric) for metric in _GAUGES]:
+            family = kind(f"bayou_{metric.name}", metric.about, labels=["model", *filter(None, [metric.label])])
             for name, view in views.items():
-                value = one.value(view)
+                value = metric.value(view)
                 if isinstance(value, Mapping):
-                    for label, part in sorted(value.items()):
-                        family.add_metric([name, label], part)
+                    for label, value_of_label in sorted(value.items()):
+                        family.add_metric([name, label], value_of_label)
                 elif value is not None:
                     family.add_metric([name], float(value))
             yield family

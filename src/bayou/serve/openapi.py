@@ -21,20 +21,20 @@ Json = dict[str, Any]
 # --- schemas ----------------------------------------------------------------------------------------------------------
 
 
-def _value(kind: str | list[str], description: str = "", **more: Any) -> Json:
+def _value(kind: str | list[str], description: str = "", **keywords: Any) -> Json:
     """Return the schema of a value of a type, or of one of several types."""
-    return {"type": kind} | ({"description": description} if description else {}) | more
+    return {"type": kind} | ({"description": description} if description else {}) | keywords
 
 
-def _object(properties: Mapping[str, str | Json], optional: Collection[str] = (), more: bool = False) -> Json:
-    """Return the schema of an object with these properties, each a schema or a type; and others only if `more`."""
+def _object(properties: Mapping[str, str | Json], optional: Collection[str] = (), is_open: bool = False) -> Json:
+    """Return the schema of an object with these properties, each a schema or a type; and others only if `is_open`."""
     schemas = {name: _value(schema) if isinstance(schema, str) else schema for name, schema in properties.items()}
     required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": schemas, "required": required, "additionalProperties": more}
+    return {"type": "object", "properties": schemas, "required": required, "additionalProperties": is_open}
 
 
-def _list(items: Json, **more: Any) -> Json:
-    return {"type": "array", "items": items} | more
+def _list(items: Json, **keywords: Any) -> Json:
+    return {"type": "array", "items": items} | keywords
 
 
 def _one_or_several(item: Json) -> Json:
@@ -43,11 +43,11 @@ def _one_or_several(item: Json) -> Json:
 
 def _numbers() -> Json:
     """Return the numbers that predictions have; one of several tasks is described by the first."""
-    numbers: Json = {}
+    properties: Json = {}
     for column in COLUMNS:
         if column.in_responses:
-            numbers.setdefault(column.name, _value("number", column.description))
-    return numbers
+            properties.setdefault(column.name, _value("number", column.description))
+    return properties
 
 
 def _content(schema: Json | None, kind: str = _JSON) -> Json:
@@ -91,12 +91,12 @@ _INFO = _object(
         **dict.fromkeys(("examples", "weights"), "integer"),
         **_VERSION,
     },
-    more=True,
+    is_open=True,
 )
 _MODELS = _object({"models": _list(_value("string"))})
-_ALIVE = _object({"alive": "boolean"}, more=True)
+_ALIVE = _object({"alive": "boolean"}, is_open=True)
 _READY = _object(
-    {"ready": "boolean", "models": _value("object", "their states, if a token is given")}, ("models",), more=True
+    {"ready": "boolean", "models": _value("object", "their states, if a token is given")}, ("models",), is_open=True
 )
 _ERROR = _object(
     {"error": "string", "rows": _list(_object({"index": "integer", "error": "string"}))}, optional=("rows",)
@@ -130,7 +130,7 @@ def _operation(
 ) -> Json:
     """Return the description of a request: its responses, its query parameters, and the bodies that it takes."""
     responses = {"200": {"description": "done", **_content(answer, kind)}}
-    responses |= {status: {"description": why, **_content(_ERROR)} for status, why in _REFUSALS.items()}
+    responses |= {status: {"description": description, **_content(_ERROR)} for status, description in _REFUSALS.items()}
     body = {} if bodies is None else {"requestBody": {"required": True, "content": bodies}, "x-example": example}
     return {"summary": summary, "parameters": list(parameters), "responses": responses} | body
 
@@ -180,7 +180,7 @@ _OF_MODELS = {
     ),
     "get /features": _operation("The largest weights, by name.", _FEATURES, parameters=[_TOP]),
     "get /info": _operation("The learner, its recipe, what it has seen.", _INFO),
-    "post /snapshot": _operation("Write what the model is now; the version written.", _object(_VERSION, more=True)),
+    "post /snapshot": _operation("Write what the model is now; the version written.", _object(_VERSION, is_open=True)),
     "get /events": _operation(
         "News of the model every second (server-sent events); its most surprising rows for tokens with the scope "
         "`write` alone.",

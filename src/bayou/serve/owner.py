@@ -199,13 +199,13 @@ class Owner(threading.Thread):
         kinds: tuple[list[ModelRequest], ...] = ([], [], [])
         for work in requests:
             kinds[work.kind].append(work)
-        for some in _alike(kinds[PREDICT]):
-            if some[0].read is not None:
-                self._long.append(self._predict_long(some[0]))
+        for group in _alike(kinds[PREDICT]):
+            if group[0].read is not None:
+                self._long.append(self._predict_long(group[0]))
             else:
-                self._predict(some)
-        for some in _alike(kinds[LEARN_REQUEST]):
-            self._learn(some)
+                self._predict(group)
+        for group in _alike(kinds[LEARN_REQUEST]):
+            self._learn(group)
         if kinds[LABEL_REQUEST]:
             self._label(kinds[LABEL_REQUEST])
 
@@ -218,9 +218,9 @@ class Owner(threading.Thread):
         read = self.model.reading.read(requests[0].body_format, lines, learns)
         if not read.bad_rows:
             return requests, read
-        good = self._split_valid(requests, read.bad_rows)
+        valid = self._split_valid(requests, read.bad_rows)
         # Read again, so that nothing of the refused requests (such as feature names) remains.
-        return self._readable(good, learns) if good else ([], None)
+        return self._readable(valid, learns) if valid else ([], None)
 
     def _refused(self, work: ModelRequest, bad: dict[int, str]) -> bool:
         if bad:
@@ -238,12 +238,12 @@ class Owner(threading.Thread):
         version, first = self.model.version, 0
         remembered: list[ModelRequest] = []
         for work in requests:
-            said, last = by_level[work.level], first + work.n_rows
+            response, last = by_level[work.level], first + work.n_rows
             if work.ids is not None:
-                work.response = said.rows[first:last]
+                work.response = response.rows[first:last]
                 remembered.append(work)
             else:
-                self._set_response(work, said.answer(first, last, version, work.single))
+                self._set_response(work, response.answer(first, last, version, work.single))
             first = last
         if remembered:
             self._log_rows(remembered)
@@ -254,27 +254,27 @@ class Owner(threading.Thread):
         if read is None:
             return
         rows: list[responses.RowResponse] = []
-        parts: list[bytes] = []
-        for number, piece in enumerate(pieces(read.batch)):
-            if number:
+        chunks: list[bytes] = []
+        for index, chunk in enumerate(pieces(read.batch)):
+            if index:
                 yield
-            said = self._said(self.model.predict(piece), work.level)
+            response = self._said(self.model.predict(chunk), work.level)
             if work.ids is not None or work.single:
-                rows += said.rows
+                rows += response.rows
             else:
-                parts.append(said.json())
+                chunks.append(response.json())
         if work.ids is not None:
             work.response = rows
             self._log_rows([work])
         elif work.single:
             self._set_response(work, responses.single(rows[0], self.model.version))
         else:
-            self._set_response(work, responses.several(parts, self.model.version))
+            self._set_response(work, responses.several(chunks, self.model.version))
 
     def _said(self, predictions: Any, level: float) -> responses.PredictionResponse:
-        said = responses.PredictionResponse(self.model.learner, [predictions], level)
-        self.live.predicted(len(predictions.expected), said.sd)
-        return said
+        response = responses.PredictionResponse(self.model.learner, [predictions], level)
+        self.live.predicted(len(predictions.expected), response.sd)
+        return response
 
     # --- to the log ---------------------------------------------------------------------------------------------------
 
@@ -294,19 +294,19 @@ class Owner(threading.Thread):
 
     def _log_rows(self, requests: list[ModelRequest]) -> None:
         check = self.model.reading.check_rows
-        good = [work for work in requests if not self._refused(work, check(work.body_format, work.lines))]
-        self._put(LearningUnit.of_ids(KIND_ROW, good))
+        valid = [work for work in requests if not self._refused(work, check(work.body_format, work.lines))]
+        self._put(LearningUnit.of_ids(KIND_ROW, valid))
 
     def _split_valid(self, requests: Sequence[ModelRequest], bad: dict[int, str]) -> list[ModelRequest]:
         """Return the requests without bad rows (numbered over all requests); refuse the others."""
-        good, first = [], 0
+        valid, first = [], 0
         for work in requests:
             last = first + work.n_rows
-            own = {row - first: why for row, why in bad.items() if first <= row < last} if bad else {}
-            if not self._refused(work, own):
-                good.append(work)
+            bad_of_request = {row - first: reason for row, reason in bad.items() if first <= row < last} if bad else {}
+            if not self._refused(work, bad_of_request):
+                valid.append(work)
             first = last
-        return good
+        return valid
 
     # --- from the log -------------------------------------------------------------------------------------------------
 
@@ -331,12 +331,12 @@ class Owner(threading.Thread):
         if read is not None:
             done = 0
             try:
-                later = self._later_losses(read.batch)
-                for piece, predictions, losses in self.model.learn(read, version, self._copies.before_learn):
+                later_losses = self._later_losses(read.batch)
+                for chunk, predictions, losses in self.model.learn(read, version, self._copies.before_learn):
                     unit.predictions.append(predictions)
-                    part = None if later is None else later[done : done + len(piece)]
-                    self._watch(piece, predictions, losses, part, lines, done)
-                    done += len(piece)
+                    losses_of_chunk = None if later_losses is None else later_losses[done : done + len(chunk)]
+                    self._watch(chunk, predictions, losses, losses_of_chunk, lines, done)
+                    done += len(chunk)
                     yield
             except BadInput as error:  # the learner rejects the whole unit, as it will on replay
                 for work, _ in unit.requests:
@@ -351,10 +351,10 @@ class Owner(threading.Thread):
         """Return the rows that a unit has to learn, parsed and as they were sent."""
         reading = self.model.reading
         if unit.read is not None:
-            kept = [work for work, items in unit.requests if not items[0].outcome]
-            lines = kept[0].lines if len(kept) == 1 else [line for work in kept for line in work.lines]
-            if len(kept) < len(unit.requests):
-                unit.read = reading.read(unit.items[0].form, lines, learns=True) if kept else None
+            new = [work for work, items in unit.requests if not items[0].outcome]
+            lines = new[0].lines if len(new) == 1 else [line for work in new for line in work.lines]
+            if len(new) < len(unit.requests):
+                unit.read = reading.read(unit.items[0].form, lines, learns=True) if new else None
             return unit.read, () if unit.items[0].form == ARROW else lines
         rows = [row for item in unit.items for row in item.rows_to_learn]
         return (reading.rows_with_labels(rows), [row for _, row, _ in rows]) if rows else (None, ())
@@ -371,14 +371,14 @@ class Owner(threading.Thread):
         return losses_of(predictions, batch, learner.record.task)
 
     def _watch(
-        self, piece: Batch, predictions: Any, losses: np.ndarray, later: Any, lines: Sequence[bytes], first: int
+        self, chunk: Batch, predictions: Any, losses: np.ndarray, later_losses: Any, lines: Sequence[bytes], first: int
     ) -> None:
         task = self.model.learner.record.task
-        self.live.learned(piece, predictions, losses, later, task, self.model.counters)
+        self.live.learned(chunk, predictions, losses, later_losses, task, self.model.counters)
         worst = int(losses.argmax())
         loss = float(losses[worst])
         if lines and task != "multiclass" and self.live.surprises(loss):
-            label, expected = float(np.asarray(piece.labels)[worst]), float(predictions.expected[worst])
+            label, expected = float(np.asarray(chunk.labels)[worst]), float(predictions.expected[worst])
             self.live.add_surprise(loss, lines[first + worst], label, expected)
 
     def _answer(self, unit: LearningUnit) -> None:
@@ -388,15 +388,15 @@ class Owner(threading.Thread):
             for work, items in unit.requests:
                 self._answer_joined(work, items)
             return
-        predictions = [self.model.of_full_stream(part) for part in unit.predictions]
+        predictions = [self.model.of_full_stream(prediction) for prediction in unit.predictions]
         levels = {work.level for work, _ in unit.requests}
         by_level = {level: responses.PredictionResponse(self.model.learner, predictions, level) for level in levels}
         for work, items in unit.requests:
             if items[0].outcome:
                 self._set_response(work, responses.duplicate(version))
                 continue
-            said, last = by_level[work.level], first + work.n_rows
-            self._set_response(work, said.answer(first, last, version, work.single))
+            response, last = by_level[work.level], first + work.n_rows
+            self._set_response(work, response.answer(first, last, version, work.single))
             first = last
 
     def _answer_joined(self, work: ModelRequest, items: Sequence[PendingEntry]) -> None:
@@ -409,10 +409,10 @@ class Owner(threading.Thread):
             self._set_response(work, responses.of_rows(work.response, version, work.single))
         elif work.kind == LABEL_REQUEST:
             predictions = [{"id": item.key, "outcome": item.outcome} for item in items]
-            said = (
+            content = (
                 {**predictions[0], "version": version} if work.single else {"labels": predictions, "version": version}
             )
-            self._set_response(work, responses.encode(said))
+            self._set_response(work, responses.encode(content))
         else:  # a duplicate request
             self._set_response(work, responses.duplicate(version))
 

@@ -92,7 +92,7 @@ def detect_body_format(content_type: str, forms: tuple[int, ...]) -> tuple[int, 
     return TYPES[kind], kind in _LINES
 
 
-def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+def decompressed(body: bytes, encoding: str, max_bytes: int) -> bytes:
     """Return the decompressed body; raise RequestError if it has more bytes than allowed."""
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
@@ -101,31 +101,31 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
         raise RequestError(415, f"Content-Encoding {encoding!r} is not known; there are gzip and zstd.")
     try:
         with pa.CompressedInputStream(pa.py_buffer(body), encoding) as stream:
-            parts, size = [], 0
-            while part := stream.read(1 << 20):
-                parts.append(part)
-                size += len(part)
-                if size > most:
+            chunks, size = [], 0
+            while chunk := stream.read(1 << 20):
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > max_bytes:
                     raise RequestError(
-                        413, f"the body is larger than {most:,} bytes when it is decompressed; send less."
+                        413, f"the body is larger than {max_bytes:,} bytes when it is decompressed; send less."
                     )
     except (OSError, pa.ArrowException) as error:
-        said = str(error).splitlines()[0].rstrip(".")
-        raise RequestError(400, f"the body is not what its Content-Encoding says ({encoding}): {said}.") from None
-    return b"".join(parts)
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise RequestError(400, f"the body is not what its Content-Encoding says ({encoding}): {reason}.") from None
+    return b"".join(chunks)
 
 
-def lines_of(body: bytes, body_format: int, lines: bool, most: int) -> tuple[Sequence[bytes], bool]:
+def lines_of(body: bytes, body_format: int, lines: bool, max_rows: int) -> tuple[Sequence[bytes], bool]:
     """Return the rows of a body, one per line, and whether it is a single row and not a list."""
     if body_format == ARROW:
         return [body], False
     if body_format == JSON and not lines:
         text = body.strip()
         if text.startswith(b"["):
-            return _counted(_rows_in(text), most), False
+            return _counted(_rows_in(text), max_rows), False
         return [text.replace(b"\n", b" ").replace(b"\r", b" ")], True
     rows = [line for line in body.split(b"\n") if line and not line.isspace()]
-    return _counted(rows, most), body_format != JSON and len(rows) == 1
+    return _counted(rows, max_rows), body_format != JSON and len(rows) == 1
 
 
 def _rows_in(text: bytes) -> list[bytes]:
@@ -152,41 +152,41 @@ def as_json(row: Any) -> bytes:
     return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _counted(rows: list[bytes], most: int) -> list[bytes]:
-    if len(rows) > most:
-        raise RequestError(413, f"the body has {len(rows):,} rows; at most {most:,} can be sent at once.")
+def _counted(rows: list[bytes], max_rows: int) -> list[bytes]:
+    if len(rows) > max_rows:
+        raise RequestError(413, f"the body has {len(rows):,} rows; at most {max_rows:,} can be sent at once.")
     return rows
 
 
 def ids_to_remember(
-    lines: Sequence[bytes], given: str | None, body_format: int, single: bool
+    lines: Sequence[bytes], given_id: str | None, body_format: int, single: bool
 ) -> list[str | None] | None:
     """Return the ids under which rows are to be stored; None if there are none."""
-    if given is not None:
+    if given_id is not None:
         if len(lines) != 1:
             raise RequestError(422, "?id= is for one row; give each of several rows a field `id`.")
         if body_format not in (JSON, VW):
             raise RequestError(422, "rows are remembered as JSON or VW text; send this one so.")
-        return [checked_id(given)]
+        return [checked_id(given_id)]
     if body_format != JSON:
         return None
-    found: list[str | None] = []
+    ids: list[str | None] = []
     for index, key in enumerate(_keys_in(lines)):
         try:
-            found.append(None if key is None else checked_id(key))
+            ids.append(None if key is None else checked_id(key))
         except RequestError as error:
             raise RequestError(422, error.sentence, {index: error.sentence} if not single else None) from None
-    return found if any(key is not None for key in found) else None
+    return ids if any(key is not None for key in ids) else None
 
 
-def row_ids(lines: Sequence[bytes], given: str | None, body_format: int) -> list[str]:
+def row_ids(lines: Sequence[bytes], given_id: str | None, body_format: int) -> list[str]:
     """Return the ids that labeled rows have; invalid ones are left out."""
-    keys = [given] if given is not None else _keys_in(lines) if body_format == JSON else ()
-    found = []
+    keys = [given_id] if given_id is not None else _keys_in(lines) if body_format == JSON else ()
+    ids = []
     for key in keys:
         with suppress(RequestError):
-            found.append(checked_id(key))
-    return found
+            ids.append(checked_id(key))
+    return ids
 
 
 def _keys_in(lines: Sequence[bytes]) -> Iterator[Any]:
@@ -216,17 +216,17 @@ def checked_id(key: Any) -> str:
     return text
 
 
-def labels_of(body: bytes, most: int) -> tuple[list[LateLabel], bool]:
+def labels_of(body: bytes, max_labels: int) -> tuple[list[LateLabel], bool]:
     """Return late labels, and whether the body is a single one and not a list."""
     text = body.strip()
     single = not text.startswith(b"[")
     try:
-        found = [_label.decode(text)] if single else _labels.decode(text)
+        labels = [_label.decode(text)] if single else _labels.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise RequestError(422, f'expected {{"id": ..., "label": ...}}, or a list of such: {error}.') from None
-    if len(found) > most:
-        raise RequestError(413, f"the body has {len(found):,} labels; at most {most:,} can be sent at once.")
-    bad = {k: "a weight is from 0 to 1,000,000." for k, one in enumerate(found) if not 0 <= one.weight <= 1e6}
+    if len(labels) > max_labels:
+        raise RequestError(413, f"the body has {len(labels):,} labels; at most {max_labels:,} can be sent at once.")
+    bad = {k: "a weight is from 0 to 1,000,000." for k, label in enumerate(labels) if not 0 <= label.weight <= 1e6}
     if bad:
         raise RequestError(422, next(iter(bad.values())), None if single else bad)
-    return found, single
+    return labels, single

@@ -40,10 +40,10 @@ class RequestError(Exception):
 
     def body(self) -> bytes:
         """Return the body of the response."""
-        said: dict[str, Any] = {"error": self.sentence}
+        content: dict[str, Any] = {"error": self.sentence}
         if self.rows:
-            said["rows"] = [{"index": index, "error": why} for index, why in sorted(self.rows.items())]
-        return encode(said)
+            content["rows"] = [{"index": index, "error": reason} for index, reason in sorted(self.rows.items())]
+        return encode(content)
 
 
 # Prediction of one row: numbers (`outputs.prediction_table.COLUMNS`); for multiclass also `label` and `classes`; and
@@ -63,11 +63,11 @@ class PredictionResponse:
     def __init__(self, learner: Learner, prediction: Sequence[Any], level: float) -> None:
         self._columns: dict[str, np.ndarray] = {}
         if learner.record.task == "multiclass":
-            self.rows = [row for part in prediction for row in _of_classes(learner, part, level)]
+            self.rows = [row for chunk in prediction for row in _of_classes(learner, chunk, level)]
             return
-        intervals = [part.interval(level) if learner.has_posterior else None for part in prediction]
-        parts = [column_values(learner, *part, in_tables=False) for part in zip(prediction, intervals, strict=True)]
-        self._columns = parts[0] if len(parts) == 1 else {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
+        intervals = [chunk.interval(level) if learner.has_posterior else None for chunk in prediction]
+        named = [column_values(learner, *chunk, in_tables=False) for chunk in zip(prediction, intervals, strict=True)]
+        self._columns = named[0] if len(named) == 1 else {k: np.concatenate([p[k] for p in named]) for k in named[0]}
 
     @cached_property
     def rows(self) -> list[RowResponse]:
@@ -78,9 +78,9 @@ class PredictionResponse:
         """Return the sum of all standard deviations."""
         return float(self._columns["sd"].sum()) if "sd" in self._columns else 0.0
 
-    def answer(self, first: int, last: int, version: int, one: bool = False) -> bytes:
-        """Return the response to a request for the rows in [first, last), in another form if `one` row was sent."""
-        return single(self.rows[first], version) if one else several([self.json(first, last)], version)
+    def answer(self, first: int, last: int, version: int, is_single: bool = False) -> bytes:
+        """Return the response to a request for the rows in [first, last); with `is_single`, in the form for one row."""
+        return single(self.rows[first], version) if is_single else several([self.json(first, last)], version)
 
     def json(self, first: int = 0, last: int | None = None) -> bytes:
         """Return the rows in [first, last) as JSON objects with commas between them."""
@@ -107,10 +107,10 @@ def _of_classes(learner: Learner, prediction: ClassPrediction, level: float) -> 
     if not names:
         return [{"classes": {}} for _ in prediction.probability]
     best = prediction.best_with_interval(level)
-    numbers = _as_rows(column_values(learner, best, (best.low, best.high), in_tables=False))
+    best_rows = _as_rows(column_values(learner, best, (best.low, best.high), in_tables=False))
     return [
         {**row, "label": names[k], "classes": dict(zip(names, p, strict=True))}
-        for row, k, p in zip(numbers, best.column.tolist(), prediction.probability.tolist(), strict=True)
+        for row, k, p in zip(best_rows, best.column.tolist(), prediction.probability.tolist(), strict=True)
     ]
 
 
@@ -119,9 +119,9 @@ def single(row: RowResponse, version: int) -> bytes:
     return encode({**row, "version": version})
 
 
-def of_rows(rows: Sequence[RowResponse], version: int, one: bool) -> bytes:
+def of_rows(rows: Sequence[RowResponse], version: int, is_single: bool) -> bytes:
     """Return the response to a request of these rows."""
-    return single(rows[0], version) if one else several([encode(rows)[1:-1]], version)
+    return single(rows[0], version) if is_single else several([encode(rows)[1:-1]], version)
 
 
 def several(rows: Sequence[bytes], version: int) -> bytes:

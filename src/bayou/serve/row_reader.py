@@ -99,9 +99,9 @@ class RowReader:
     def check_form(self, body_format: int) -> None:
         """Raise BadInput if the model cannot read a format."""
         if body_format not in self.forms:
-            words = {body.code: body.description for body in with_bodies()}
-            readable = " or ".join(words[known] for known in self.forms)
-            raise BadInput(f"this model reads {readable}, not {words[body_format]}.")
+            descriptions = {body.code: body.description for body in with_bodies()}
+            readable = " or ".join(descriptions[form] for form in self.forms)
+            raise BadInput(f"this model reads {readable}, not {descriptions[body_format]}.")
 
     def read(self, body_format: int, lines: Sequence[bytes], learns: bool) -> ParsedRows:
         """Parse rows, one per line; an Arrow stream is one line."""
@@ -119,12 +119,9 @@ class RowReader:
     def _describe(self, body_format: int, lines: Sequence[bytes], learns: bool, read: ParsedRows) -> None:
         """Describe every bad row; parsers describe the first few."""
         for row in _undescribed(read):
-            told = (
-                self._read(body_format, [lines[row]], learns).bad_rows
-                if len(read.bad_rows) < MAX_DESCRIBED_ROWS
-                else {}
-            )
-            read.bad_rows[row] = told.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
+            is_full = len(read.bad_rows) >= MAX_DESCRIBED_ROWS
+            errors = {} if is_full else self._read(body_format, [lines[row]], learns).bad_rows
+            read.bad_rows[row] = errors.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
 
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> ParsedRows:
         classes = self._settle_labels(parsed) if learns else ()
@@ -148,15 +145,15 @@ class RowReader:
         new, first = np.unique(parsed.labels[labels < 0], return_index=True)
         new = new[np.argsort(first)] if self._may_join else new[:0]
         names = [parsed.texts.get(label) or name_of(label) for label in new.tolist()]
-        for number, label in enumerate(new):
-            labels[parsed.labels == label] = FIRST_NEW_CLASS + number
+        for index, label in enumerate(new):
+            labels[parsed.labels == label] = FIRST_NEW_CLASS + index
         unknown = labels < 0
         if unknown.any():
-            known = ", ".join(self._classes[:20])
+            classes = ", ".join(self._classes[:20])
             parsed.drop(
                 unknown,
                 [
-                    f"expected one of the classes that the model has learned, {known}, not "
+                    f"expected one of the classes that the model has learned, {classes}, not "
                     f"{parsed.texts.get(label, f'{label:g}')}"
                     for label in parsed.labels[unknown].tolist()
                 ],
@@ -168,9 +165,9 @@ class RowReader:
         """Return the batch to learn, in log order; new classes are added now, unless the learner rejects them."""
         if not read.classes:
             return read.batch
-        numbers, labels = self._rule.with_new_classes(read.classes), np.array(read.batch.labels)
+        class_indices, labels = self._rule.with_new_classes(read.classes), np.array(read.batch.labels)
         new = labels >= FIRST_NEW_CLASS
-        labels[new] = np.array(numbers, np.float64)[labels[new].astype(np.int64) - FIRST_NEW_CLASS]
+        labels[new] = np.array(class_indices, np.float64)[labels[new].astype(np.int64) - FIRST_NEW_CLASS]
         batch = read.batch.with_labels(labels, read.batch.weights)
         self._learner.check(batch)
         self._rule.add_classes(read.classes)
@@ -184,13 +181,13 @@ class RowReader:
             look(read.batch)
         except BadInput:
             read.refused = not read.bad_rows
-            kept, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
-            for _, part, answer in bisect_rejected(all_rows, look):
+            accepted, all_rows = [], read.batch if read.batch.positions is not None else _numbered(read.batch)
+            for _, chunk, answer in bisect_rejected(all_rows, look):
                 if isinstance(answer, BadInput):
-                    read.bad_rows[int(np.asarray(part.positions)[0])] = str(answer)
+                    read.bad_rows[int(np.asarray(chunk.positions)[0])] = str(answer)
                 else:
-                    kept.append(part)
-            read.batch = Batch.concatenate(kept) if kept else all_rows[:0]
+                    accepted.append(chunk)
+            read.batch = Batch.concatenate(accepted) if accepted else all_rows[:0]
         return read
 
     def _arrow(self, stream: bytes, learns: bool) -> ParsedRows:
@@ -207,11 +204,11 @@ class RowReader:
         from bayou.sources.formats.arrow.cells import names_of
         from bayou.sources.formats.arrow.table import ArrowTable
 
-        whole = pa.Table.from_batches(batches, opened.schema).combine_chunks().to_batches()
-        if not whole:
+        combined = pa.Table.from_batches(batches, opened.schema).combine_chunks().to_batches()
+        if not combined:
             return self._read(JSON, [], learns)
         table = ArrowTable(self._parsers[JSON, learns].plan, names_of(opened.schema), "the table")
-        read = self._finished(table.convert(whole[0]), whole[0].num_rows, learns)
+        read = self._finished(table.convert(combined[0]), combined[0].num_rows, learns)
         read.bad_rows |= dict.fromkeys(_undescribed(read), "expected a row; this one is bad, too.")
         return read
 
@@ -222,12 +219,12 @@ class RowReader:
         if body_format == VW:
             value = float(label) if isinstance(label, bool) else label
             return b"%s %r %s" % (str(value).encode(), weight, row[row.index(b"|") :])
-        more = [(self.label, label)]
+        extra = [(self.label, label)]
         if self._weight is not None and (weight != 1.0 or json.dumps(self._weight).encode() in row or b"\\" in row):
-            more.append((self._weight, weight))
-        inside = row.strip()[:-1].rstrip()
-        comma = b"" if inside.endswith(b"{") else b","
-        return b"%s%s%s}" % (inside, comma, json.dumps(dict(more), ensure_ascii=False)[1:-1].encode("utf-8", "replace"))
+            extra.append((self._weight, weight))
+        inner = row.strip()[:-1].rstrip()
+        comma = b"" if inner.endswith(b"{") else b","
+        return b"%s%s%s}" % (inner, comma, json.dumps(dict(extra), ensure_ascii=False)[1:-1].encode("utf-8", "replace"))
 
     def check_labels(self, labels: Sequence[bytes]) -> dict[int, str]:
         """Return why labels are rejected, by their number; each is a JSON object that may have a weight."""
@@ -239,14 +236,13 @@ class RowReader:
         sample: Any = (
             self._classes[0] if self._classes else 1 if self._recipe.positive is None else self._recipe.positive
         )
-        return self.rows_with_labels(
-            [(body_format, row, json.dumps({"label": sample}).encode()) for row in rows]
-        ).bad_rows
+        label = json.dumps({"label": sample}).encode()
+        return self.rows_with_labels([(body_format, row, label) for row in rows]).bad_rows
 
     def rows_with_labels(self, rows: Sequence[tuple[int, bytes, bytes]]) -> ParsedRows:
         """Parse rows with their late labels: (form, row, label with a weight), in order."""
-        told = [json.loads(about) for _, _, about in rows]
-        pairs = [(about["label"], float(about.get("weight", 1.0))) for about in told]
+        labels = [json.loads(about) for _, _, about in rows]
+        pairs = [(about["label"], float(about.get("weight", 1.0))) for about in labels]
         lines = [
             self.attach_label(body_format, row, *pair) for (body_format, row, _), pair in zip(rows, pairs, strict=True)
         ]
@@ -259,8 +255,8 @@ class RowReader:
 
 def _undescribed(read: ParsedRows) -> list[int]:
     """Return the numbers of bad rows that have no description yet, ascending."""
-    good = set(np.asarray(_numbered(read.batch).positions).tolist())
-    return [row for row in range(read.n) if row not in good and row not in read.bad_rows]
+    valid = set(np.asarray(_numbered(read.batch).positions).tolist())
+    return [row for row in range(read.n) if row not in valid and row not in read.bad_rows]
 
 
 def _numbered(batch: Batch) -> Batch:

@@ -52,34 +52,34 @@ class ServedModel:
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def learn(
-        self, read: ParsedRows, version: int, before: Callable[[Batch], Any] | None = None
+        self, read: ParsedRows, version: int, before_learn: Callable[[Batch], Any] | None = None
     ) -> Iterator[tuple[Batch, Any, np.ndarray]]:
         """Learn the rows of a unit in chunks; yield each with the predictions made before, and their losses.
 
-        `before` is called with each chunk before it is learned.
+        `before_learn` is called with each chunk before it is learned.
         """
         names = self.learner.extras.names
         if names is not None:
-            for found in read.names:
-                names.add(found)
-        for piece in pieces(self.reading.with_classes(read)):
-            if before is not None:
-                before(piece)
-            prediction = self.learner.observe(piece)
-            losses = losses_of(prediction, piece, self.learner.record.task)
-            self._count(piece, losses)
-            yield piece, prediction, losses
+            for new_names in read.names:
+                names.add(new_names)
+        for chunk in pieces(self.reading.with_classes(read)):
+            if before_learn is not None:
+                before_learn(chunk)
+            prediction = self.learner.observe(chunk)
+            losses = losses_of(prediction, chunk, self.learner.record.task)
+            self._count(chunk, losses)
+            yield chunk, prediction, losses
         self.version = version
 
-    def _count(self, piece: Batch, losses: np.ndarray) -> None:
-        weights = piece.weights_or_ones()
-        self._uncounted.append(piece)
+    def _count(self, chunk: Batch, losses: np.ndarray) -> None:
+        weights = chunk.weights_or_ones()
+        self._uncounted.append(chunk)
         if self._copied is None or self._copied.uses_taken:
             self._count_uses()
         self.counters = replace(
             self.counters,
             examples=self.counters.examples + int(np.count_nonzero(weights)),
-            nonzeros=self.counters.nonzeros + piece.counted_nonzeros,
+            nonzeros=self.counters.nonzeros + chunk.counted_nonzeros,
             weight=self.counters.weight + float(np.sum(weights)),
             loss=self.counters.loss + float(np.sum(weights * losses)),
         )
@@ -89,8 +89,8 @@ class ServedModel:
         if self._copied is not None:
             self._copied.copy_counts()
             self._copied = None
-        for piece in self._uncounted:
-            self._uses.count(piece)
+        for chunk in self._uncounted:
+            self._uses.count(chunk)
         self._uncounted = []
 
     def replay(self, log: Log, entries: Sequence[LogEntry]) -> None:
@@ -99,10 +99,10 @@ class ServedModel:
         if read is not None and learns and read.refused:
             read = None  # as when it was logged: a class had been added before
         if read is not None and read.bad_rows and learns:
-            row, why = next(iter(read.bad_rows.items()))
+            row, reason = next(iter(read.bad_rows.items()))
             raise BadLog(
                 f"{log.path}: entry {entries[0].sequence:,} was learned once and cannot be read now (row {row}: "
-                f"{why}) Use "
+                f"{reason}) Use "
                 "the version of bayou that wrote it."
             )
         if read is not None:

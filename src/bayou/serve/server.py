@@ -130,8 +130,8 @@ class Server:
             self.messages,
             self.options.max_unfinished,
         )
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self.port}"
+        url_host = f"[{host}]" if ":" in host else host
+        self.url = f"http://{url_host}:{self.port}"
         config = uvicorn.Config(
             self.app,
             http=functools.partial(Connection, self.app.unfinished, self.app.count_refused),  # type: ignore[arg-type]
@@ -156,8 +156,8 @@ class Server:
             if not folder.exists:
                 raise BadInput(f"{folder.path}: there is nothing to follow; start a server that writes there first.")
             return
-        if said := folder.lock():
-            self._say(f"{folder.name}: {said}", level=WARNING)
+        if warning := folder.lock():
+            self._say(f"{folder.name}: {warning}", level=WARNING)
         if start is None:
             return
         learner = load(start) if isinstance(start, Path) else start()
@@ -191,8 +191,8 @@ class Server:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._told_to_stop)
+            for signal_number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(signal_number, self._told_to_stop)
             if hasattr(signal, "SIGHUP"):
                 loop.add_signal_handler(signal.SIGHUP, self.reload)
         for served in self.models.values():
@@ -288,11 +288,11 @@ def _hangups_ignored() -> Iterator[None]:
     if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGHUP, previous)
 
 
 async def _repeat(action: Callable[[], Awaitable[None]], seconds: float) -> None:
@@ -310,19 +310,19 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def models_of(given: Sequence[str]) -> dict[str, Start]:
+def models_of(texts: Sequence[str]) -> dict[str, Start]:
     """Parse the values of --model: FILE or NAME=FILE."""
-    found: dict[str, Start] = {}
-    for text in given:
+    models: dict[str, Start] = {}
+    for text in texts:
         name, equals, path = text.partition("=")
         if not equals or "/" in name or Path(text).is_file():
             name, path = DEFAULT, text
-        if name in found:
+        if name in models:
             raise BadInput(
                 f"{option('model')} {text}: there are two models called {name!r}; use {option('model', 'NAME=FILE')}."
             )
-        found[check_name(name)] = Path(path)
-    return found
+        models[check_name(name)] = Path(path)
+    return models
 
 
 def _allow_files(n_models: int) -> None:
@@ -331,15 +331,15 @@ def _allow_files(n_models: int) -> None:
         return
     needed = MODEL_FILES * n_models + SERVER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = math.inf if hard == resource.RLIM_INFINITY else hard
-    if needed > most:
+    allowed = math.inf if hard == resource.RLIM_INFINITY else hard
+    if needed > allowed:
         raise BadInput(
             f"{n_models:,} models need {needed:,} open files, and the system allows {hard:,}: raise that with "
             f"`ulimit -n {needed}` (LimitNOFILE= in a systemd unit), or serve fewer models."
         )
-    wanted = int(min(needed + CONNECTION_FILES, most))
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    requested = int(min(needed + CONNECTION_FILES, allowed))
+    if soft != resource.RLIM_INFINITY and soft < requested:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (requested, hard))
 
 
 def _is_loopback(host: str) -> bool:
@@ -357,6 +357,6 @@ def _bound(host: str, port: int) -> socket.socket:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         raise BadInput(
-            f"{host}:{port} cannot be used ({error.strerror or error}); give another {option('port')}."
+            f"cannot listen on {host}:{port} ({error.strerror or error}); choose another {option('port')}."
         ) from None
     return made

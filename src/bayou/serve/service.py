@@ -146,28 +146,28 @@ class ModelService:
         assert log.ids is not None
         log.ids.wait, log.ids.most_open = self.options.wait, self.options.open_rows
         self._note_writer(log)
-        said: list[str] = []
-        model = self.folder.load(log, said)
-        for sentence in said:
+        sentences: list[str] = []
+        model = self.folder.load(log, sentences)
+        for sentence in sentences:
             self.say(sentence, level="warning")
         self.snapshot_version = checked = model.version
         self.snapshot_at = _written_at(self.folder.snapshot(checked)) if checked else 0.0
         self._snapshot_examples = model.learner.examples  # so that a server that is often killed writes one, too
         log.ids.default = self.options.default_label(model.reading)
-        behind, said_at = log.last - model.version, time.monotonic()
-        if behind:
-            self._say_local(f"learning {behind:,} entries of the log that are newer than the snapshot")
+        n_missing, said_at = log.last - model.version, time.monotonic()
+        if n_missing:
+            self._say_local(f"learning {n_missing:,} entries of the log that are newer than the snapshot")
         for unit in log.units(after=model.version):
             model.replay(log, unit)
             if time.monotonic() - said_at > 5.0:
                 said_at = time.monotonic()
                 self._say_local(f"{log.last - model.version:,} entries to go")
         warm_up(model)
-        kept, why = load_history(self.folder.path)
-        if kept is not None:
-            self.live.restore(kept, model.learner.examples)
-        elif why:
-            self._say_local(why)
+        history, trouble = load_history(self.folder.path)
+        if history is not None:
+            self.live.restore(history, model.learner.examples)
+        elif trouble:
+            self._say_local(trouble)
         self._own(model, loop)
         self.state, self.why = "ready", ""
         threading.Thread(target=self._check_log, args=(checked,), name="bayou-check", daemon=True).start()
@@ -181,9 +181,9 @@ class ModelService:
             owner.log_writer.on_error = self._failed("the log's thread failed")
         owner.start()
 
-    def _failed(self, what: str) -> Callable[[BaseException], None]:
+    def _failed(self, event: str) -> Callable[[BaseException], None]:
         """Return a function that reports an error of a thread."""
-        return lambda error: self._say_local(f"{what} ({type(error).__name__}: {error})", "error", error)
+        return lambda error: self._say_local(f"{event} ({type(error).__name__}: {error})", "error", error)
 
     def _note_writer(self, log: Log) -> None:
         """Report anything unusual about a log that is continued."""
@@ -194,9 +194,9 @@ class ModelService:
                 level="warning",
             )
         writers, writer = log.writers, this_writer()
-        if log.sign(writer) and writers and (said := differences(writers[-1][1], writer)):
+        if log.sign(writer) and writers and (change := differences(writers[-1][1], writer)):
             self._say_local(
-                f"the log was written by {said}; a replay gives the same model, byte for byte, where nothing differs",
+                f"the log was written by {change}; a replay gives the same model, byte for byte, where nothing differs",
                 level="warning",
             )
 
@@ -269,7 +269,7 @@ class ModelService:
         run = asyncio.get_running_loop().run_in_executor
         return await run(self.pool, lambda: largest(copied.to_learner(), top) | {"version": version})
 
-    def _write(self, snapshot: Future[Snapshot], asked: float) -> int:
+    def _write(self, snapshot: Future[Snapshot], requested_at: float) -> int:
         copied, version = snapshot.result(timeout=COPY_SECONDS)
         started = time.monotonic()
         try:
@@ -281,21 +281,21 @@ class ModelService:
             return version
         except BaseException as error:
             self.snapshot_failures += 1
-            why = str(error) if isinstance(error, BadModel) else f"{type(error).__name__}: {error}"
-            self._snapshot_trouble.update(f"no snapshot can be written: {why}")
+            reason = str(error) if isinstance(error, BadModel) else f"{type(error).__name__}: {error}"
+            self._snapshot_trouble.update(f"no snapshot can be written: {reason}")
             if isinstance(error, BadModel):
-                raise RequestError(503, self._without_paths(f"no snapshot: {why}")) from None
+                raise RequestError(503, self._without_paths(f"no snapshot: {reason}")) from None
             raise
         finally:
             now = time.monotonic()
-            self._snapshot_next = now + SNAPSHOT_PAUSE_RATIO * (now - asked)
+            self._snapshot_next = now + SNAPSHOT_PAUSE_RATIO * (now - requested_at)
 
     def info(self) -> dict[str, Any]:
         """Return facts about the model that are available without waiting for its thread."""
         model, learner = self.model, self.model.learner
         attached = learner.extras.to_json()
         classes = attached.get("classes")
-        told = {
+        facts = {
             "name": self.name,
             "state": self.condition,
             "alarms": self.alarms(),
@@ -315,19 +315,19 @@ class ModelService:
         }
         if self.log is not None and (ids := self.ids) is not None:
             damage = self._without_paths(self.log_damage)
-            told["log"] = {"entries": self.log.last, "checked": self.log_checked, "damage": damage or None}
-            told["labels"] = {
+            facts["log"] = {"entries": self.log.last, "checked": self.log_checked, "damage": damage or None}
+            facts["labels"] = {
                 "open": ids.n_pending, "early": ids.n_early, "wait": ids.wait, "default": self.options.default,
                 "counts": dict(ids.counts),
             }  # fmt: skip
-        return told
+        return facts
 
     def live_status(self) -> dict[str, Any]:
         """Return what the live page shows."""
         delays = {} if self.ids is None else self.ids.delay_quantiles()
         shares = {f"p{percent}": delay for percent, delay in delays.items()}
-        told = {**self.info(), "live": self.live.live_status() | {"delays": shares or None}, "server": self._server()}
-        return told | {"status": self.health.status(told), "now": self.live.clock.wall()}
+        status = {**self.info(), "live": self.live.live_status() | {"delays": shares or None}, "server": self._server()}
+        return status | {"status": self.health.status(status), "now": self.live.clock.wall()}
 
     def _server(self) -> dict[str, Any]:
         """Return the state of the process around the model."""
@@ -455,10 +455,10 @@ class ModelService:
         try:
             self._say_local(f"a snapshot of entry {snapshot.result(timeout=COPY_SECONDS):,} was written")
         except Exception as error:
-            where = "the log has everything"
+            consequence = "the log has everything"
             if self._log_is_gone or self.log_broken or self.log_damage:
-                where = f"what was learned after entry {max(self.snapshot_version, 0):,} is in no snapshot"
-            self._say_local(f"no last snapshot ({error}); {where}")
+                consequence = f"what was learned after entry {max(self.snapshot_version, 0):,} is in no snapshot"
+            self._say_local(f"no last snapshot ({error}); {consequence}")
 
 
 def _written_at(path: Path) -> float:
@@ -480,11 +480,11 @@ def warm_up(model: ServedModel) -> None:
         toy = learner.record.toy(learner.parameters)
         toy.observe(warmup.toy_rows(toy))
     rows = warmup.toy_rows(learner).with_labels(np.ones(2), np.zeros(2))
-    told = model.of_full_stream(learner.observe(rows))
+    prediction = model.of_full_stream(learner.observe(rows))
     for horizon in ("next", "later"):
         with contextlib.suppress(BadInput), warnings.catch_warnings(action="ignore"):
-            told = learner.predict(rows, horizon=horizon)
-    PredictionResponse(learner, [told], 0.95).json()
+            prediction = learner.predict(rows, horizon=horizon)
+    PredictionResponse(learner, [prediction], 0.95).json()
     FeatureCounts().count(
         Batch.from_rows([{0: 1.0}, {0: 2.0}], labels=[1.0, 1.0]).astype(dtype)
     )  # its table grows, too
@@ -520,9 +520,9 @@ def new_learner(name: str, settings: list[str], bits: int, recipe: dict[str, Any
     recipe = {"task": "binary"} | recipe if task_of(registry.find(name)) == "auto" else dict(recipe)
     start = start_from(name, settings, None, None, recipe)
     kind = Recipe(kind="rows", bits=bits, **recipe)
-    chosen = start.spec_for(kind.task)
-    memory.check(chosen.build(1), kind.n_features)
-    learner = chosen.build(kind.n_features)
+    spec = start.spec_for(kind.task)
+    memory.check(spec.build(1), kind.n_features)
+    learner = spec.build(kind.n_features)
     learner.extras = Extras.new(kind)
     return learner
 

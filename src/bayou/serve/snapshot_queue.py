@@ -33,10 +33,10 @@ class SnapshotQueue:
             self._refuse()
         return future
 
-    def before_learn(self, piece: Batch) -> None:
+    def before_learn(self, chunk: Batch) -> None:
         """Copy the parts of the model that the given rows will change; call this before they are learned."""
         if self._under_way is not None:
-            self._under_way[0].before_learn(piece)
+            self._under_way[0].before_learn(chunk)
 
     def advance(self, model: ServedModel, between_units: bool) -> bool:
         """Copy a further step if a snapshot is requested; return whether there was work. None begins within a unit."""
@@ -51,9 +51,9 @@ class SnapshotQueue:
                 self._waiting.popleft().set_result((copied, version))
         return True
 
-    def close(self, why: str) -> None:
+    def close(self, reason: str) -> None:
         """Refuse all waiting and future requests, for the given reason."""
-        self._over, self._under_way = why, None
+        self._over, self._under_way = reason, None
         self._refuse()
 
     def _refuse(self) -> None:

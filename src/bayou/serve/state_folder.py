@@ -48,8 +48,8 @@ def names_in(state: Path) -> list[str]:
     models = state / "models"
     if not os.path.isdir(models):  # which also handles names that no folder can have
         return []
-    kept = ("base.bayou", "log.sqlite")
-    return sorted(entry.name for entry in models.iterdir() if any(os.path.isfile(entry / name) for name in kept))
+    marks = ("base.bayou", "log.sqlite")
+    return sorted(entry.name for entry in models.iterdir() if any(os.path.isfile(entry / name) for name in marks))
 
 
 class StateFolder:
@@ -70,8 +70,8 @@ class StateFolder:
         if self.exists or not os.path.isfile(self.path / "log.sqlite"):
             return
         newest = max(self.versions(), default=0)
-        how = f"; or begin a new log: bayou serve --model {self.snapshot(newest)} --data NEW_FOLDER" if newest else ""
-        raise BadModel(f"{self.base} is gone, which the log beside it began with. Restore it from a copy{how}.")
+        hint = f"; or begin a new log: bayou serve --model {self.snapshot(newest)} --data NEW_FOLDER" if newest else ""
+        raise BadModel(f"{self.base} is gone, which the log beside it began with. Restore it from a copy{hint}.")
 
     def lock(self) -> str:
         """Lock the folder for this process and make it private; return a sentence if others could read it.
@@ -109,16 +109,16 @@ class StateFolder:
         # Other contents of a folder that the user gave are left alone.
         is_own = {path.name for path in self.state.iterdir()} <= {models.name}
         paths = [*([self.state] if is_own else []), models, self.path, *self.path.rglob("*")]
-        said = ""
+        warning = ""
         for path in paths:
             try:
                 mode = stat.S_IMODE(path.lstat().st_mode)
                 if mode & 0o077 and not path.is_symlink():
                     path.chmod(mode & 0o700)
-                    said = said or f"others could read {path}; it is for this user alone now"
+                    warning = warning or f"others could read {path}; it is for this user alone now"
             except OSError as error:
-                said = f"others can read {path}, and its mode cannot be changed ({error.strerror})"
-        return said
+                warning = f"others can read {path}, and its mode cannot be changed ({error.strerror})"
+        return warning
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -135,8 +135,8 @@ class StateFolder:
 
     def versions(self) -> list[int]:
         """Return the versions of the snapshots, the newest first."""
-        found = self.snapshots.glob("*.bayou") if self.snapshots.is_dir() else ()
-        return sorted((int(path.stem) for path in found if path.stem.isdigit()), reverse=True)
+        paths = self.snapshots.glob("*.bayou") if self.snapshots.is_dir() else ()
+        return sorted((int(path.stem) for path in paths if path.stem.isdigit()), reverse=True)
 
     def snapshot(self, version: int) -> Path:
         return self.snapshots / f"{version:012d}.bayou"

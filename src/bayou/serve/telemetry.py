@@ -24,7 +24,7 @@ REQUEST_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 # Histogram bounds in seconds, from a disk with a battery to one that is failing.
 COMMIT_BOUNDS = (0.00025, *REQUEST_BOUNDS)
 WINDOW_SECONDS, REFUSAL_MINUTES = 60, 60
-# Latencies are counted in buckets that grow by about a tenth, so that quantiles are accurate to 5 %; the bounds of the
+# Latencies are counted in buckets that grow by about a tenth, so that quantiles are accurate to 5%; the bounds of the
 # exported histogram are among theirs.
 BUCKETS_PER_BOUND = 8
 _COARSE = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, *REQUEST_BOUNDS, 25.0, 60.0)

@@ -31,17 +31,17 @@ class Tokens:
         if open_to_others and os.name == "posix":
             raise BadInput(f"{path} can be read by others; tokens are secret: chmod 600 {path}.")
         scopes = {}
-        for number, line in enumerate(lines, 1):
-            words = line.split()
-            if not words or words[0].startswith("#"):
+        for line_number, line in enumerate(lines, 1):
+            fields = line.split()
+            if not fields or fields[0].startswith("#"):
                 continue
-            if len(words) != 2 or words[0] not in (READ, WRITE):
-                raise BadInput(f"{path}:{number}: expected `read TOKEN` or `write TOKEN`.")
-            if len(words[1]) < MIN_TOKEN_CHARS:
+            if len(fields) != 2 or fields[0] not in (READ, WRITE):
+                raise BadInput(f"{path}:{line_number}: expected `read TOKEN` or `write TOKEN`.")
+            if len(fields[1]) < MIN_TOKEN_CHARS:
                 raise BadInput(
-                    f"{path}:{number}: a token has at least {MIN_TOKEN_CHARS} characters; `openssl rand -hex 32`."
+                    f"{path}:{line_number}: a token has at least {MIN_TOKEN_CHARS} characters; `openssl rand -hex 32`."
                 )
-            scopes[_digest(words[1].encode())] = words[0]
+            scopes[_digest(fields[1].encode())] = fields[0]
         if not scopes:
             raise BadInput(f"{path} holds no tokens; expected lines such as `write TOKEN`.")
         return cls(scopes, path)
@@ -71,10 +71,10 @@ class Tokens:
         kind, _, token = (header or b"").partition(b" ")
         if kind.lower() != b"bearer" or not token:
             raise RequestError(401, "a token is needed: send the header `Authorization: Bearer TOKEN`.")
-        known = self._scopes.get(_digest(token.strip()))
-        if known is None:
+        granted = self._scopes.get(_digest(token.strip()))
+        if granted is None:
             raise RequestError(401, "the token is not known.")
-        if scope == WRITE and known != WRITE:
+        if scope == WRITE and granted != WRITE:
             raise RequestError(
                 403, "the token may read and predict, not change the model; use one with the scope `write`."
             )

@@ -25,9 +25,9 @@ def this_writer() -> Writer:
 
     features = config.CPU_FEATURES
     if features is None:
-        known = binding.get_host_cpu_features()
+        flags = binding.get_host_cpu_features()
         features = ",".join(
-            f"+{name}" for name in sorted(known) if known[name] and (config.ENABLE_AVX or not name.startswith("avx"))
+            f"+{name}" for name in sorted(flags) if flags[name] and (config.ENABLE_AVX or not name.startswith("avx"))
         )
     return {
         "bayou": bayou.__version__,
@@ -40,25 +40,25 @@ def this_writer() -> Writer:
     }
 
 
-def differences(writer: Mapping[str, Any], here: Writer) -> str:
+def differences(writer: Mapping[str, Any], this_one: Writer) -> str:
     """Return in words how another writer differs from this one; "" if in nothing that matters."""
-    said = []
-    if writer.get("bayou") != here["bayou"]:
-        said.append(f"bayou {writer.get('bayou')} (here {here['bayou']})")
-    kind, own = (f"{about.get('processor')}, {about.get('machine')}" for about in (writer, here))
-    if kind != own:
-        said.append(f"a processor of the kind {kind} (here {own})")
-    theirs, ours = (_features(about.get("features")) for about in (writer, here))
-    for names, how, what in ((theirs - ours, "with", "not used here"), (ours - theirs, "without", "used here")):
+    changes = []
+    if writer.get("bayou") != this_one["bayou"]:
+        changes.append(f"bayou {writer.get('bayou')} (here {this_one['bayou']})")
+    kind, our_kind = (f"{about.get('processor')}, {about.get('machine')}" for about in (writer, this_one))
+    if kind != our_kind:
+        changes.append(f"a processor of the kind {kind} (here {our_kind})")
+    written, local = (_features(about.get("features")) for about in (writer, this_one))
+    for names, word, use in ((written - local, "with", "not used here"), (local - written, "without", "used here")):
         if names:
-            said.append(f"{how} {_listed(names)} ({what})")
-    for name, shown in (("numba", "Numba"), ("llvmlite", "llvmlite"), ("numpy", "NumPy")):
-        if writer.get(name) != here[name]:
-            said.append(f"{shown} {writer.get(name)} (here {here[name]})")
-    return ", ".join(said)
+            changes.append(f"{word} {_listed(names)} ({use})")
+    for name, display in (("numba", "Numba"), ("llvmlite", "llvmlite"), ("numpy", "NumPy")):
+        if writer.get(name) != this_one[name]:
+            changes.append(f"{display} {writer.get(name)} (here {this_one[name]})")
+    return ", ".join(changes)
 
 
-def writer_warnings(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int, here: Writer) -> list[str]:
+def writer_warnings(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int, this_one: Writer) -> list[str]:
     """Return a sentence for each part of a log, up to entry `last`, that was written by a different writer.
 
     Args:
@@ -66,11 +66,11 @@ def writer_warnings(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int,
     """
     ends = [*(first - 1 for first, _ in writers), last][1:]
     return [
-        f"entries {first:,} to {end:,} of the log were written by {said}: numbers learned from them here may differ in "
-        f"their last places (by up to {_MEASURED} of their size where it was measured), so that the file need not be "
-        "the server's byte for byte"
+        f"entries {first:,} to {end:,} of the log were written by {change}: numbers learned from them here may differ "
+        f"in their last places (by up to {_MEASURED} of their size where it was measured), so that the file need not "
+        "be the server's byte for byte"
         for (first, writer), end in zip(writers, ends, strict=True)
-        if first <= end and (said := differences(writer, here))
+        if first <= end and (change := differences(writer, this_one))
     ]
 
 
@@ -81,5 +81,5 @@ def _features(text: Any) -> set[str]:
 def _listed(names: set[str]) -> str:
     # Most important first: fused multiply-add changes how sums round, wide registers their order.
     order = sorted(names, key=lambda name: (name != "fma", not name.startswith("avx"), name))
-    more = len(order) - _SHOWN_FEATURES
-    return ", ".join(order[:_SHOWN_FEATURES]) + (f" and {more} more" if more > 0 else "")
+    n_more = len(order) - _SHOWN_FEATURES
+    return ", ".join(order[:_SHOWN_FEATURES]) + (f" and {n_more} more" if n_more > 0 else "")

@@ -29,23 +29,23 @@ class IndependentFeatures:
         self.n_outcomes = min(n_features, self.LONGEST)
         stay = 1.0 - active
         self.log_stay = math.log1p(-active) if active < 1.0 else -math.inf
-        chances = active * stay ** np.arange(self.n_outcomes)
-        self.thresholds, self.others = alias_table(np.append(chances, stay**self.n_outcomes))
+        probabilities = active * stay ** np.arange(self.n_outcomes)
+        self.thresholds, self.others = alias_table(np.append(probabilities, stay**self.n_outcomes))
 
     def draw(self, key: np.uint64, start: int, size: int, weights: np.ndarray, link: int) -> tuple:
         indptr, labels = np.empty(size + 1, np.int64), np.empty(size)
         mean = size * self.n_features * self.active
-        room = int(mean + 8 * math.sqrt(mean * (1 - self.active)) + 64)
+        capacity = int(mean + 8 * math.sqrt(mean * (1 - self.active)) + 64)
         while True:
-            indices = np.empty(room, np.uint32)
-            values = np.ones(room, np.float32) if self.binary else np.empty(room, np.float32)
+            indices = np.empty(capacity, np.uint32)
+            values = np.ones(capacity, np.float32) if self.binary else np.empty(capacity, np.float32)
             used = _flip_coins(
                 key, start, self.thresholds, self.others, self.n_outcomes, self.log_stay, self.binary,
                 weights, link, indptr, indices, values, labels,
             )  # fmt: skip
             if used >= 0:
                 return indptr, indices[:used], values[:used], labels
-            room *= 2  # more than eight standard deviations: this hardly ever happens
+            capacity *= 2  # more than eight standard deviations: this hardly ever happens
 
 
 @kernel
@@ -53,7 +53,7 @@ def _flip_coins(
     key,
     start,
     thresholds,
-    others,
+    alternatives,
     n_outcomes,
     log_stay,
     binary,
@@ -77,12 +77,12 @@ def _flip_coins(
             state += GOLDEN
             bits = mix(state)
             cell = bits & mask
-            other = np.int64(others[cell])
-            skip = np.int64(cell) if bits >> shift < thresholds[cell] else other
+            alternative = np.int64(alternatives[cell])
+            skip = np.int64(cell) if bits >> shift < thresholds[cell] else alternative
             if skip == n_outcomes:
                 state += GOLDEN
-                more = math.log(1.0 - unit(mix(state))) / log_stay
-                skip += np.int64(min(more, np.float64(weights.size)))
+                extra = math.log(1.0 - unit(mix(state))) / log_stay
+                skip += np.int64(min(extra, np.float64(weights.size)))
             feature += skip
             if feature >= weights.size:
                 break
@@ -112,18 +112,18 @@ def log2(size):
 
 
 @kernel
-def alias_table(chances):
+def alias_table(probabilities):
     """Return Walker's alias table (thresholds, others) of a power of two of equally likely cells.
 
     The low bits of a 64-bit draw select a cell. The other bits, as a number, are below the cell's threshold with the
     probability that the outcome is the cell's own index and not `others[cell]`.
     """
-    bits = log2(chances.size)
+    bits = log2(probabilities.size)
     n = 1 << bits
     height = zeros(n, np.float64)
-    height[: chances.size] = chances * (n / chances.sum())
+    height[: probabilities.size] = probabilities * (n / probabilities.sum())
     thresholds = zeros(n, np.uint64)
-    others = np.arange(n).astype(np.uint32)
+    alternatives = np.arange(n).astype(np.uint32)
     low, high = empty(n, np.int64), empty(n, np.int64)
     n_low, n_high = 0, 0
     for cell in range(n):
@@ -138,11 +138,11 @@ def alias_table(chances):
         n_low -= 1
         poor, rich = low[n_low], high[n_high - 1]
         thresholds[poor] = np.uint64(height[poor] * top)
-        others[poor] = rich
+        alternatives[poor] = rich
         height[rich] -= 1.0 - height[poor]
         if height[rich] < 1.0:
             n_high -= 1
             low[n_low] = rich
             n_low += 1
     # The remaining cells are full up to rounding: both outcomes are their own index.
-    return thresholds, others
+    return thresholds, alternatives

@@ -20,12 +20,12 @@ class CategoricalFeatures:
 
     SLICES = 4096
 
-    def __init__(self, sizes: np.ndarray, picked: int, chances: np.ndarray) -> None:
-        self.sizes, self.picked, self.chances = sizes, picked, chances
-        self.cumulative = np.cumsum(chances)
+    def __init__(self, sizes: np.ndarray, n_picked: int, probabilities: np.ndarray) -> None:
+        self.sizes, self.picked, self.chances = sizes, n_picked, probabilities
+        self.cumulative = np.cumsum(probabilities)
         edges = np.arange(self.SLICES + 1) * (self.cumulative[-1] / self.SLICES)
-        found = np.searchsorted(self.cumulative, edges, side="right")
-        self.guide = np.minimum(found, len(chances) - 1).astype(np.uint32)
+        edge_indices = np.searchsorted(self.cumulative, edges, side="right")
+        self.guide = np.minimum(edge_indices, len(probabilities) - 1).astype(np.uint32)
 
     def draw(self, key: np.uint64, start: int, size: int, weights: np.ndarray, link: int) -> tuple:
         per_row = len(self.sizes) * self.picked
@@ -43,7 +43,7 @@ _TRIES = 8
 
 
 @kernel
-def _sample(key, start, sizes, picked, chances, cumulative, guide, weights, link, indices, labels):
+def _sample(key, start, sizes, n_picked, probabilities, cumulative, guide, weights, link, indices, labels):
     """Write the examples from `start` on.
 
     A single flat function: passing arrays to another one in the inner loop would count references at every draw, which
@@ -51,7 +51,7 @@ def _sample(key, start, sizes, picked, chances, cumulative, guide, weights, link
     """
     slices = guide.size - 1
     to_slice = slices / cumulative[cumulative.size - 1]
-    chosen = empty(picked, np.int64)
+    chosen_indices = empty(n_picked, np.int64)
     k = 0
     for row in range(labels.size):
         state = example_state(key, start + row)
@@ -61,11 +61,11 @@ def _sample(key, start, sizes, picked, chances, cumulative, guide, weights, link
             size = sizes[category]
             n = 0
             tries = 0
-            while n < picked:
+            while n < n_picked:
                 state += GOLDEN
                 chance = unit(mix(state))
                 if tries == _TRIES:
-                    drawn = _scan(chance, size, n, chosen, chances)
+                    drawn = _scan(chance, size, n, chosen_indices, probabilities)
                 else:
                     # The first index whose cumulative probability is above the target.
                     target = chance * cumulative[size - 1]
@@ -81,19 +81,19 @@ def _sample(key, start, sizes, picked, chances, cumulative, guide, weights, link
                     while drawn < last and cumulative[drawn] <= target:
                         drawn += 1
                 # Insert it among the n chosen ones, in ascending order, unless it is one of them.
-                place = n
-                while place > 0 and chosen[place - 1] > drawn:
-                    place -= 1
-                if place > 0 and chosen[place - 1] == drawn:
+                position = n
+                while position > 0 and chosen_indices[position - 1] > drawn:
+                    position -= 1
+                if position > 0 and chosen_indices[position - 1] == drawn:
                     tries += 1
                     continue
-                for m in range(n, place, -1):
-                    chosen[m] = chosen[m - 1]
-                chosen[place] = drawn
+                for m in range(n, position, -1):
+                    chosen_indices[m] = chosen_indices[m - 1]
+                chosen_indices[position] = drawn
                 n += 1
                 tries = 0
-            for n in range(picked):
-                feature = offset + chosen[n]
+            for n in range(n_picked):
+                feature = offset + chosen_indices[n]
                 indices[k] = feature
                 score += weights[feature]
                 k += 1
@@ -102,26 +102,26 @@ def _sample(key, start, sizes, picked, chances, cumulative, guide, weights, link
 
 
 @kernel
-def _scan(unit, size, n, chosen, chances):
+def _scan(unit, size, n, chosen_indices, probabilities):
     """Draw one of the indices that are not chosen yet, by a linear scan."""
     total = 0.0
-    taken = 0
-    for number in range(size):
-        if taken < n and chosen[taken] == number:
-            taken += 1
+    n_passed = 0
+    for index in range(size):
+        if n_passed < n and chosen_indices[n_passed] == index:
+            n_passed += 1
         else:
-            total += chances[number]
+            total += probabilities[index]
     target = unit * total
     drawn = -1
-    taken = 0
-    for number in range(size):
-        if taken < n and chosen[taken] == number:
-            taken += 1
+    n_passed = 0
+    for index in range(size):
+        if n_passed < n and chosen_indices[n_passed] == index:
+            n_passed += 1
             continue
-        target -= chances[number]
+        target -= probabilities[index]
         # Fall back on the first remaining index if the probabilities of all remaining ones underflow to 0.
-        if drawn < 0 or chances[number] > 0.0:
-            drawn = number
+        if drawn < 0 or probabilities[index] > 0.0:
+            drawn = index
         if target < 0.0:
             break
     return drawn

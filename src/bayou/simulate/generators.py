@@ -66,8 +66,8 @@ def categorical(
     picked = check_int("picked", picked, 1, category_size)
     std = _std("weight_std", weight_std)
     order = np.arange(category_size)
-    chances = np.ones(category_size) if decay is None else np.exp(-order / check_positive("decay", decay))
-    activity = CategoricalFeatures(np.full(n_categories, category_size), picked, chances)
+    probabilities = np.ones(category_size) if decay is None else np.exp(-order / check_positive("decay", decay))
+    activity = CategoricalFeatures(np.full(n_categories, category_size), picked, probabilities)
     return simulation("categorical", n_features, std, weights, link, seed, activity)
 
 
@@ -85,8 +85,8 @@ def longtail(
     n_categories = check_int("n_categories", n_categories, 1, 28)
     std = _std("weight_std", weight_std)
     sizes = 2 ** np.arange(1, n_categories + 1)
-    chances = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -check_positive("exponent", exponent)
-    activity = CategoricalFeatures(sizes, 1, chances)
+    probabilities = np.arange(1, sizes[-1] + 1, dtype=np.float64) ** -check_positive("exponent", exponent)
+    activity = CategoricalFeatures(sizes, 1, probabilities)
     return simulation("longtail", int(sizes.sum()), std, weights, link, seed, activity)
 
 

@@ -9,6 +9,6 @@ from bayou.kernels.random import GOLDEN, mix
 
 
 @kernel
-def example_state(key, number):
+def example_state(key, example):
     """Return the start of an example's sequence, hashed so that it is not its neighbor's sequence shifted by one."""
-    return mix(key + np.uint64(number) * GOLDEN)
+    return mix(key + np.uint64(example) * GOLDEN)

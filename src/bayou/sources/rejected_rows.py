@@ -37,7 +37,8 @@ class RejectedRows:
     Attributes:
         count: number of rejected rows.
         sentences: messages for the first few.
-        error_counts: (count, first message) of the source's kinds of bad lines and of rejected rows, most frequent first.
+        error_counts: (count, first message) of the source's kinds of bad lines and of rejected rows, the most
+            frequent first.
     """
 
     def __init__(self, source: Source) -> None:
@@ -68,6 +69,5 @@ class RejectedRows:
 
     @property
     def error_counts(self) -> list[tuple[int, str]]:
-        counts = list(self._source.error_counts.values())
-        counts += [(self.count, self.sentences[0])] if self.count else []
-        return sorted(counts, key=lambda kind: -kind[0])
+        rejected = [(self.count, self.sentences[0])] if self.count else []
+        return sorted([*self._source.error_counts.values(), *rejected], key=lambda kind: -kind[0])

@@ -72,8 +72,8 @@ class Source:
         n_wrapped: number of indices that were too large for the table of weights and wrapped around.
         decided: how the labels were interpreted, as a sentence, after `fit_recipe`; n_classes: the number of classes
             among the first rows.
-        odd_cells: by column, the number of odd cells, which are not valid numbers or dates and count as missing, and where
-            the first few are.
+        odd_cells: by column, the number of odd cells, which are not valid numbers or dates and count as missing, and
+            where the first few are.
         bytes_done, bytes_total: bytes read so far, and size of the data, if known.
 
     >>> import pyarrow as pa
@@ -281,13 +281,8 @@ class Source:
         if mixed is not None and self.skips:
             self._both = True
         elif mixed is not None:
-            parsed.drop(
-                mixed,
-                [
-                    self._rule.label_error(label, mixed_negatives=True)
-                    for label in ready.labels[mixed][:MAX_DESCRIBED_LINES]
-                ],
-            )
+            labels = ready.labels[mixed][:MAX_DESCRIBED_LINES]
+            parsed.drop(mixed, [self._rule.label_error(label, mixed_negatives=True) for label in labels])
             batch = None
         if not self.lines and self._labels_needed and self._labels_look_wrong(ready):
             what = self._rule.label_error(ready.strange[0], parsed.texts)

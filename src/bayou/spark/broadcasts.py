@@ -69,10 +69,10 @@ class ModelBroadcasts:
         key = xxhash.xxh3_128_hexdigest(data)
         name = key if name is None else os.path.realpath(name)
         with self._lock:
-            before = self._offered.pop(key, None)
-            broadcast = self.context.broadcast(BroadcastModel(key, data)) if before is None else before.broadcast
-            for other in [other for other, offered in self._offered.items() if offered.name == name]:
-                self._release(other)
+            reused = self._offered.pop(key, None)
+            broadcast = self.context.broadcast(BroadcastModel(key, data)) if reused is None else reused.broadcast
+            for key_of_old in [key_of_old for key_of_old, offered in self._offered.items() if offered.name == name]:
+                self._release(key_of_old)
             self._offered[key] = _Offered(name, broadcast)
             while len(self._offered) > MAX_MODELS:
                 self._release(next(iter(self._offered)))

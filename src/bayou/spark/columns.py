@@ -47,9 +47,9 @@ def _warn_of_numbers(frame: Any, recipe: Recipe) -> None:
     """Warn of number columns where the model has learned texts: it treats their values as unseen categories."""
     from pyspark.sql.types import NumericType
 
-    numbers = {one.name for one in frame.schema if isinstance(one.dataType, NumericType)}
+    number_columns = {field.name for field in frame.schema if isinstance(field.dataType, NumericType)}
     for column in recipe.columns or ():
-        if column.name in numbers and _has_texts(column):
+        if column.name in number_columns and _has_texts(column):
             log.warning(
                 "the column %r holds numbers, but the model has learned texts there, such as %r, and no number; give "
                 "it the texts",
@@ -67,7 +67,7 @@ def _has_texts(column: Column) -> bool:
 
 def outline(frame: Any) -> pa.Table:
     """Return an empty table with the columns that workers get; of the types, only structs are kept."""
-    return pa.schema([(one.name, _parts(one.dataType)) for one in frame.schema]).empty_table()
+    return pa.schema([(field.name, _parts(field.dataType)) for field in frame.schema]).empty_table()
 
 
 def _parts(kind: Any) -> pa.DataType:
@@ -76,6 +76,6 @@ def _parts(kind: Any) -> pa.DataType:
     if isinstance(kind, UserDefinedType):
         kind = kind.sqlType()
     if isinstance(kind, StructType):
-        return pa.struct([(one.name, _parts(one.dataType)) for one in kind])
-    parts = _PARTS.get(kind.typeName())
-    return pa.null() if parts is None else pa.struct([(name, pa.null()) for name in parts])
+        return pa.struct([(field.name, _parts(field.dataType)) for field in kind])
+    names = _PARTS.get(kind.typeName())
+    return pa.null() if names is None else pa.struct([(name, pa.null()) for name in names])

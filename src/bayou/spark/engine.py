@@ -33,40 +33,40 @@ _OURS = re.compile(r"bayou\.core\.errors\.(BadInput|BadModel): (.+)")
 
 def session() -> SparkSession:
     """Return the active session, or start one."""
-    found = SparkSession.getActiveSession()
-    if found is None:
+    active = SparkSession.getActiveSession()
+    if active is None:
         try:
             with safe_environment():  # for Spark's processes and their Python workers
-                found = SparkSession.builder.getOrCreate()
+                active = SparkSession.builder.getOrCreate()
         except PySparkException as error:
             if "JAVA" not in str(error):
                 raise
             raise BadInput(
                 "Spark does not start, for it finds no Java; install Java 17 or newer, and set JAVA_HOME to its folder."
             ) from None
-    return usable(found)
+    return usable(active)
 
 
-def usable(found: Any) -> SparkSession:
+def usable(spark: Any) -> SparkSession:
     """Return the session. Raise BadInput for Spark Connect, which has no broadcasts."""
-    if not isinstance(found, SparkSession):
+    if not isinstance(spark, SparkSession):
         raise BadInput("bayou.spark needs a session in this process; one of Spark Connect cannot hand models to tasks.")
-    context = found.sparkContext
+    context = spark.sparkContext
     if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable  # the Python in which bayou is installed
-    return found
+    return spark
 
 
 @contextlib.contextmanager
 def safe_workers(context: Any) -> Iterator[None]:
     """Keep workers of functions passed to Spark in the block from importing modules from the current folder."""
-    before = dict(context.environment)
+    environment = dict(context.environment)
     context.environment["PYTHONSAFEPATH"] = "1"
     try:
         yield
     finally:
         context.environment.clear()
-        context.environment.update(before)
+        context.environment.update(environment)
 
 
 def is_frame(data: Any) -> bool:
@@ -79,17 +79,17 @@ def summed_gains(
 ) -> pa.Table:
     """Learn each shard from the base and return the sum of their gains, in one Spark job."""
     context = spark.sparkContext
-    told = tasks.ShardTask(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
-    held = context.broadcast(told)
+    task = tasks.ShardTask(secrets.token_hex(8), rounds.to_bytes(base), shards, weight, on_error)
+    handle = context.broadcast(task)
     try:
         with sentences(), safe_workers(context):
-            gains = spark.range(0, len(shards), 1, len(shards)).mapInArrow(partial(tasks.learn, held), tasks.PACKED)
+            gains = spark.range(0, len(shards), 1, len(shards)).mapInArrow(partial(tasks.learn, handle), tasks.PACKED)
             # As many sums at a time as there are cores, instead of Spark's two hundred.
             blocks = gains.repartition(max(min(context.defaultParallelism, len(shards)), 1), "block").groupBy("block")
-            found = blocks.applyInArrow(tasks.add, tasks.PACKED).toArrow()
+            summed = blocks.applyInArrow(tasks.add, tasks.PACKED).toArrow()
     finally:
-        held.destroy()
-    return tasks.unpacked(found, rounds.SUM)
+        handle.destroy()
+    return tasks.unpacked(summed, rounds.SUM)
 
 
 class SparkDriver(rounds.Driver):
@@ -112,10 +112,10 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        said = str(error)
-        if ours := _OURS.search(said):
-            raise (BadInput if ours[1] == "BadInput" else BadModel)(ours[2].strip()) from None
-        if "No module named 'bayou" in said:
+        message = str(error)
+        if own_error := _OURS.search(message):
+            raise (BadInput if own_error[1] == "BadInput" else BadModel)(own_error[2].strip()) from None
+        if "No module named 'bayou" in message:
             raise BadInput(
                 "Spark's workers have no bayou, or another version; install this one where they run, and set "
                 "PYSPARK_PYTHON to that Python."

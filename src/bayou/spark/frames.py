@@ -19,12 +19,12 @@ from bayou.spark.layout import files_of, row_groups
 
 @contextlib.contextmanager
 def as_files(
-    data: Any, folder: str | os.PathLike[str] | None = None, known: Learner | None = None, overwrites: bool = False
+    data: Any, folder: str | os.PathLike[str] | None = None, model: Learner | None = None, overwrites: bool = False
 ) -> Iterator[list[str]]:
     """Yield the names of Parquet files: the data itself, or the files that a DataFrame is written to.
 
     A given folder is kept; otherwise a temporary one is used. Files that an earlier run wrote to the folder are reused
-    if that run, whose model is `known`, is resumed; with `overwrites` they are replaced.
+    if that run, whose model is `model`, is resumed; with `overwrites` they are replaced.
     """
     if not engine.is_frame(data):
         if folder is not None:
@@ -33,22 +33,22 @@ def as_files(
             )
         yield data
     elif folder is not None:
-        yield _written(data, check_path("folder", folder), known, overwrites)
+        yield _written(data, check_path("folder", folder), model, overwrites)
     elif not str(engine.usable(data.sparkSession).sparkContext.master).startswith("local"):
         raise BadInput(
             f"{option('folder')} must name a place that all workers can read: a DataFrame is written there once."
         )
     else:
-        with tempfile.TemporaryDirectory(prefix="bayou-") as own:
-            yield _written(data, own, None, overwrites=False)
+        with tempfile.TemporaryDirectory(prefix="bayou-") as temporary:
+            yield _written(data, temporary, None, overwrites=False)
 
 
-def _written(frame: Any, folder: str, known: Learner | None, overwrites: bool) -> list[str]:
+def _written(frame: Any, folder: str, model: Learner | None, overwrites: bool) -> list[str]:
     columns.check_names(frame)
     address = "://" in folder
     if not overwrites and not address and os.path.isdir(folder) and os.listdir(folder):
         files = files_of(folder)
-        done = None if known is None else known.extras.rounds
+        done = None if model is None else model.extras.rounds
         if done is None or done.plan.get("data") != row_groups(files)[1]:
             raise BadInput(f"{option('folder', folder)} is not empty; empty it, or name another one.")
         return files

@@ -42,8 +42,8 @@ class RowLayout:
     def shards(self, step: rounds.PlannedRound) -> list[list[RowGroupSlice]]:
         """Return the rows of each shard of a round."""
         rows = step.last - step.first
-        cuts = [step.first + rows * k // step.shards for k in range(step.shards + 1)]
-        return [self.learned.cut(*span) for span in itertools.pairwise(cuts)]
+        edges = [step.first + rows * k // step.shards for k in range(step.shards + 1)]
+        return [self.learned.cut(*span) for span in itertools.pairwise(edges)]
 
 
 def files_of(data: Any) -> list[str]:
@@ -51,40 +51,40 @@ def files_of(data: Any) -> list[str]:
     names = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
         raise BadInput("data must be Parquet files (a path, a glob, a folder, several of them) or a Spark DataFrame.")
-    found: list[str] = []
+    files: list[str] = []
     for name in (check_path("data", name) for name in names):
         if "://" in name:
-            found += _at_address(name)
+            files += _at_address(name)
         else:
-            found += map(os.path.abspath, _in_folder(name) if os.path.isdir(name) else expand(name))
-    if not found:
+            files += map(os.path.abspath, _in_folder(name) if os.path.isdir(name) else expand(name))
+    if not files:
         raise BadInput("no data: name at least one Parquet file, or a folder of them.")
-    return found
+    return files
 
 
 def _in_folder(name: str) -> list[str]:
-    found = [os.path.join(folder, file) for folder, _, files in os.walk(name) for file in files]
-    return _of_rows(name, {os.path.relpath(file, name).replace(os.sep, "/"): file for file in found})
+    paths = [os.path.join(folder, file) for folder, _, files in os.walk(name) for file in files]
+    return _of_rows(name, {os.path.relpath(file, name).replace(os.sep, "/"): file for file in paths})
 
 
 def _at_address(name: str) -> list[str]:
     with readable(name):
-        system, place = fs.FileSystem.from_uri(name)
-        if system.get_file_info(place).type != fs.FileType.Directory:
+        system, path = fs.FileSystem.from_uri(name)
+        if system.get_file_info(path).type != fs.FileType.Directory:
             return [name]
-        inside = system.get_file_info(fs.FileSelector(place, recursive=True))
-    before, _, behind = name.rpartition(place)
-    files = [one.path for one in inside if one.type == fs.FileType.File]
-    return _of_rows(name, {file.removeprefix(place).lstrip("/"): before + file + behind for file in files})
+        contents = system.get_file_info(fs.FileSelector(path, recursive=True))
+    prefix, _, suffix = name.rpartition(path)
+    files = [entry.path for entry in contents if entry.type == fs.FileType.File]
+    return _of_rows(name, {file.removeprefix(path).lstrip("/"): prefix + file + suffix for file in files})
 
 
-def _of_rows(folder: str, found: dict[str, str]) -> list[str]:
+def _of_rows(folder: str, paths: dict[str, str]) -> list[str]:
     """Return the files with a Parquet suffix, sorted by name, without hidden ones and those in _temporary etc."""
-    named = [name for name in sorted(found) if name.endswith(ENDINGS)]
-    kept = [found[name] for name in named if not any(part[0] in "_." for part in name.split("/"))]
-    if not kept:
+    named = [name for name in sorted(paths) if name.endswith(ENDINGS)]
+    files = [paths[name] for name in named if not any(level[0] in "_." for level in name.split("/"))]
+    if not files:
         raise BadInput(f"{folder} is a folder without any Parquet file, *.parquet; name it, or its files by a glob.")
-    return kept
+    return files
 
 
 def row_groups(files: Sequence[str]) -> tuple[list[RowGroupSlice], str]:
@@ -100,34 +100,34 @@ def row_groups(files: Sequence[str]) -> tuple[list[RowGroupSlice], str]:
     return groups, digest.hexdigest()
 
 
-def held_rows(rows: int, share: float | None, least: int) -> int:
+def held_rows(rows: int, fraction: float | None, min_rows: int) -> int:
     """Return the number of rows to hold out: a fraction, within the bounds that suit learning the combination."""
     usual, low, high = rounds.HOLDOUT_FRACTION_MIN_MAX
-    low = low * least // rounds.MIN_SHARD_ROWS
-    return int(rounds.Amount(usual if share is None else share, low, high).of(rows))
+    low = low * min_rows // rounds.MIN_SHARD_ROWS
+    return int(rounds.Amount(usual if fraction is None else fraction, low, high).of(rows))
 
 
-def plan_layout(files: Sequence[str], share: float | None, order: str, seed: int, least: int) -> RowLayout:
+def plan_layout(files: Sequence[str], fraction: float | None, order: str, seed: int, min_rows: int) -> RowLayout:
     """Choose the rows to hold out, and order the others. Raise BadInput if there are too few."""
     groups, mark = row_groups(files)
-    whole = RowGroupSlices(groups)
-    if whole.rows < MIN_SHARDS * least:
+    all_rows = RowGroupSlices(groups)
+    if all_rows.rows < MIN_SHARDS * min_rows:
         raise BadInput(
-            f"there are {whole.rows:,} rows, and rounds need {MIN_SHARDS * least:,}; learn them in one process: "
+            f"there are {all_rows.rows:,} rows, and rounds need {MIN_SHARDS * min_rows:,}; learn them in one process: "
             "bayou train, or bayou.train."
         )
-    held, learned, before = [], [], 0
-    many = held_rows(whole.rows, share, least)
-    slices = min(SLICES, many)
+    held_out, learned, previous_end = [], [], 0
+    n_held_out = held_rows(all_rows.rows, fraction, min_rows)
+    slices = min(SLICES, n_held_out)
     for k in range(slices):
-        size = many * (k + 1) // slices - many * k // slices
-        first = (2 * k + 1) * whole.rows // (2 * slices) - size // 2
-        held += whole.cut(first, first + size)
-        learned += whole.cut(before, first)
-        before = first + size
-    learned += whole.cut(before, whole.rows)
+        size = n_held_out * (k + 1) // slices - n_held_out * k // slices
+        first = (2 * k + 1) * all_rows.rows // (2 * slices) - size // 2
+        held_out += all_rows.cut(first, first + size)
+        learned += all_rows.cut(previous_end, first)
+        previous_end = first + size
+    learned += all_rows.cut(previous_end, all_rows.rows)
     if check_choice("order", order, ORDERS):
-        by_group = [list(parts) for _, parts in itertools.groupby(learned, key=lambda part: part[:2])]
+        by_group = [list(group) for _, group in itertools.groupby(learned, key=lambda row_slice: row_slice[:2])]
         mixed = np.random.default_rng(seed).permutation(len(by_group)).tolist()
-        learned = [part for k in mixed for part in by_group[k]]
-    return RowLayout(RowGroupSlices(learned), RowGroupSlices(held), mark)
+        learned = [row_slice for k in mixed for row_slice in by_group[k]]
+    return RowLayout(RowGroupSlices(learned), RowGroupSlices(held_out), mark)

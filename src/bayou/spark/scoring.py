@@ -65,25 +65,25 @@ def transform(
     check_choice("on_error", on_error, ON_ERROR)
     check_choice("horizon", horizon, HORIZONS)
     columns.check_names(df)
-    kept = df.columns if keep is None else list(check_str_list("keep", keep, "the names of some columns"))
-    for name in kept:
+    kept_columns = df.columns if keep is None else list(check_str_list("keep", keep, "the names of some columns"))
+    for name in kept_columns:
         if name not in df.columns:
             near = suggest(name, df.columns)
             raise BadInput(f"{option('keep')} names {name!r}; the columns are {', '.join(df.columns)}.{near}")
     predicted = columns_of(learner)
     for name in predicted:
-        if name in kept:
+        if name in kept_columns:
             raise BadInput(
                 f"the column {name!r} would be there twice; leave it out of {option('keep')}, or give it another name."
             )
     columns.check(df, learner, labels=False)
-    fields = [df.schema[name] for name in kept]
+    fields = [df.schema[name] for name in kept_columns]
     fields += [StructField(name, StringType() if name == CLASS else DoubleType()) for name in predicted]
     with engine.safe_workers(spark.sparkContext):
         broadcast = broadcasts_of(spark.sparkContext).get(
             learner, None if isinstance(model, Learner) else check_path("model", model)
         )
-        task = {"keep": kept, "level": level, "horizon": horizon if learner.supports_later else "next"}
+        task = {"keep": kept_columns, "level": level, "horizon": horizon if learner.supports_later else "next"}
         return df.mapInArrow(partial(score, broadcast, task | {"on_error": on_error}), StructType(fields))
 
 
@@ -101,5 +101,5 @@ def score(broadcast: Any, options: dict[str, Any], batches: Iterable[pa.RecordBa
     fixed: dict[str, Any] = {"quantiles": (), "explain": 0, "tags": False, "format": "auto", "threads": 0}
     data = map(tasks.in_utc, itertools.chain([first], rows))
     for table in Predictions(learner, data, **options, **fixed):
-        fields = [first.schema.field(one.name) if one.name in options["keep"] else one for one in table.schema]
+        fields = [first.schema.field(field.name) if field.name in options["keep"] else field for field in table.schema]
         yield from table.cast(pa.schema(fields)).combine_chunks().to_batches()

@@ -62,85 +62,85 @@ def foreach_batch(
     >>> learn = foreach_batch("m.bayou", label="clicked")
     >>> stream.writeStream.foreachBatch(learn).start()  # doctest: +SKIP
     """
-    place = Path(check_path("model", model))
-    check_place("model", place)
+    path = Path(check_path("model", model))
+    check_place("model", path)
     large = check_int("large", large, 1)
-    given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
-    start_from(learner, given.own.settings, None, None, dict(given.recipe))  # checks options
+    parsed = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
+    start_from(learner, parsed.own.settings, None, None, dict(parsed.recipe))  # checks options
 
     def learn(df: DataFrame, batch_id: int) -> None:
-        known = load(place) if place.exists() else None
-        last = None if known is None or known.extras.rounds is None else known.extras.rounds.batch
+        old_learner = load(path) if path.exists() else None
+        last = None if old_learner is None or old_learner.extras.rounds is None else old_learner.extras.rounds.batch
         if last is not None and batch_id <= last:
             stale = "; does another stream learn into it?" if batch_id < last else ""
-            log.warning("batch %d: %s has learned batches up to %d already%s", batch_id, place, last, stale)
+            log.warning("batch %d: %s has learned batches up to %d already%s", batch_id, path, last, stale)
             return
-        if known is not None:
-            columns.check(df, known)
+        if old_learner is not None:
+            columns.check(df, old_learner)
         rows = df.persist()  # so that the same rows are counted and learned
         try:
             n = rows.count()
             if not n:
                 log.info("batch %d has no rows", batch_id)
                 return
-            if known is not None and n >= large and _in_shards(known, n):
-                learned = _one_round(rows, n, known, batch_id, folder, given)
+            if old_learner is not None and n >= large and _in_shards(old_learner, n):
+                learned = _one_round(rows, n, old_learner, batch_id, folder, parsed)
             else:
-                learned = _in_sequence(rows, known, given)
+                learned = _in_sequence(rows, old_learner, parsed)
         except NothingToLearn as error:
             first = f"; the first: {error.first}" if error.first else ""
             log.warning("batch %d: none of its %s rows could be learned from%s", batch_id, f"{n:,}", first)
-            if known is None:
+            if old_learner is None:
                 return
-            learned = load(place)  # without the changes of a failed round
+            learned = load(path)  # without the changes of a failed round
             counters = learned.extras.counters or Counters()
             learned.extras = replace(learned.extras, counters=counters + Counters(skipped=n))
         finally:
             rows.unpersist()
         learned.extras = replace(learned.extras, rounds=RoundProgress(examples=learned.examples, batch=batch_id))
-        learned.save(place)
+        learned.save(path)
         log.info("batch %d: %s rows, %s examples in all", batch_id, f"{n:,}", f"{learned.examples:,}")
 
     return learn
 
 
-def _in_shards(known: Learner, rows: int) -> bool:
+def _in_shards(model: Learner, rows: int) -> bool:
     """Return whether a model may learn this many rows in a round: at most as many as it has learned."""
-    return isinstance(known, ShardingLearner) and known.extras.numbering is None and rows <= known.examples
+    return isinstance(model, ShardingLearner) and model.extras.numbering is None and rows <= model.examples
 
 
-def _in_sequence(frame: DataFrame, known: Learner | None, given: ParsedOptions) -> Learner:
+def _in_sequence(frame: DataFrame, old_learner: Learner | None, parsed: ParsedOptions) -> Learner:
     with engine.sentences():
         table = tasks.in_utc(frame.toArrow())
-    own = {"learner": given.own.learner, "settings": given.own.settings, **given.opening}
-    run = Training(table, resume=known, **own, **given.recipe).run()
+    run_options = {"learner": parsed.own.learner, "settings": parsed.own.settings, **parsed.opening}
+    run = Training(table, resume=old_learner, **run_options, **parsed.recipe).run()
     if run.signal is not None:
         raise KeyboardInterrupt
-    if known is None:
+    if old_learner is None:
         alike = run.evaluation.examples and getattr(run.evaluation, "auc", 0.0) is None
-        same = f"all labels of the first batch are the same: check {option('label')} and {option('positive')}"
-        for sentence in [*run.warnings, *([same] if alike else [])]:
+        warning = f"all labels of the first batch are the same: check {option('label')} and {option('positive')}"
+        for sentence in [*run.warnings, *([warning] if alike else [])]:
             log.warning(sentence)
     return run.learner
 
 
 def _one_round(
-    frame: DataFrame, n: int, known: Learner, batch_id: int, folder: str | os.PathLike[str] | None, given: ParsedOptions
+    df: DataFrame, n: int, model: Learner, batch_id: int, folder: str | os.PathLike[str] | None, parsed: ParsedOptions
 ) -> Learner:
-    spark, on_error = engine.usable(frame.sparkSession), given.opening["on_error"]
-    start_from(given.own.learner, given.own.settings, known, None, dict(given.recipe))  # raises if the recipe differs
-    own = None if folder is None else os.path.join(os.fspath(folder), f"batch-{batch_id}")
-    with as_files(frame, own, overwrites=True) as files:  # a failed attempt may have left some files
-        least = min(rounds.MIN_SHARD_ROWS, n // MIN_SHARDS)  # `large` may require small shards
-        layout = plan_layout(files, None, "given", 0, max(least, 1))
+    spark, on_error = engine.usable(df.sparkSession), parsed.opening["on_error"]
+    start_from(parsed.own.learner, parsed.own.settings, model, None, dict(parsed.recipe))  # raises if recipes differ
+    subfolder = None if folder is None else os.path.join(os.fspath(folder), f"batch-{batch_id}")
+    with as_files(df, subfolder, overwrites=True) as files:  # a failed attempt may have left some files
+        min_shard_rows = min(rounds.MIN_SHARD_ROWS, n // MIN_SHARDS)  # `large` may require small shards
+        layout = plan_layout(files, None, "given", 0, max(min_shard_rows, 1))
         rows = layout.learned.rows
-        many = max(rounds.shard_count(rows, spark.sparkContext.defaultParallelism, max(least, 1)), 2)
-        before = known.examples
-        step = rounds.PlannedRound(0, rows, many)
-        engine.SparkDriver(spark, known, on_error).learn_round(layout.shards(step), many)
-        held = [batch for batch in tasks.held_out(known, layout.held.parts, on_error) if batch.weights_or_ones().any()]
-        if known.examples == before and not held:
+        n_shards = max(rounds.shard_count(rows, spark.sparkContext.defaultParallelism, max(min_shard_rows, 1)), 2)
+        n_before = model.examples
+        step = rounds.PlannedRound(0, rows, n_shards)
+        engine.SparkDriver(spark, model, on_error).learn_round(layout.shards(step), n_shards)
+        held_out = [rows for rows in tasks.held_out(model, layout.held.parts, on_error) if rows.weights_or_ones().any()]
+        if model.examples == n_before and not held_out:
             raise NothingToLearn(f"none of the {n:,} rows could be learned from: they are bad, or of weight 0.")
-        if held:
-            rounds.learn_held_out(known, held)
-    return known
+        if held_out:
+            rounds.learn_held_out(model, held_out)
+    return model

@@ -36,16 +36,16 @@ class ShardTask(NamedTuple):
     on_error: str
 
 
-def learn(held: Any, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the gains of shards; `held` is a broadcast of `ShardTask`, `numbers` are the task numbers."""
-    told: ShardTask = held.value
-    for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
-        base = cached_base(told.key, told.model)
-        part = copy.copy(base)
-        learn_parts(part, told.parts[number], told.weight, told.on_error)
-        gained = rounds.gain(part, base, number)
-        for first in range(0, gained.num_rows, FEATURE_BLOCKS_PER_MESSAGE):
-            yield from packed(gained.slice(first, FEATURE_BLOCKS_PER_MESSAGE)).to_batches()
+def learn(broadcast: Any, indices: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the gains of shards; `broadcast` is one of `ShardTask`, `indices` are those of the tasks."""
+    task: ShardTask = broadcast.value
+    for task_index in (n for batch in indices for n in batch.column(0).to_pylist()):
+        base = cached_base(task.key, task.model)
+        learner = copy.copy(base)
+        learn_parts(learner, task.parts[task_index], task.weight, task.on_error)
+        gain = rounds.gain(learner, base, task_index)
+        for first in range(0, gain.num_rows, FEATURE_BLOCKS_PER_MESSAGE):
+            yield from packed(gain.slice(first, FEATURE_BLOCKS_PER_MESSAGE)).to_batches()
 
 
 def add(gains: pa.Table) -> pa.Table:
@@ -61,27 +61,27 @@ def cached_base(key: str, model: bytes) -> Learner:
     return _base[key]
 
 
-def learn_parts(learner: Learner, parts: Sequence[RowGroupSlice], weight: float, on_error: str) -> None:
+def learn_parts(learner: Learner, slices: Sequence[RowGroupSlice], weight: float, on_error: str) -> None:
     """Learn some rows, each counted `weight` times, without the combination, which is learned at the end."""
-    source = read(learner, parts, Extras.of(learner), on_error)
+    source = read(learner, slices, Extras.of(learner), on_error)
     refused = RejectedRows(source)
     for batch in source:
         for _ in refused.accepted(batch, partial(rounds.learn_mergeable, learner, weight=weight)):
             pass
 
 
-def held_out(learner: Learner, parts: Sequence[RowGroupSlice], on_error: str) -> list[Batch]:
+def held_out(learner: Learner, slices: Sequence[RowGroupSlice], on_error: str) -> list[Batch]:
     """Return the rows to learn the combination from; features that occur only there get no name."""
-    source = read(learner, parts, replace(Extras.of(learner), names=None), on_error)
+    source = read(learner, slices, replace(Extras.of(learner), names=None), on_error)
     refused = RejectedRows(source)
-    found = (refused.accepted(batch, learner.check) for batch in source)
-    return [batch for some in found for _, batch, _ in some]
+    accepted = (refused.accepted(batch, learner.check) for batch in source)
+    return [batch for chunks in accepted for _, batch, _ in chunks]
 
 
-def read(learner: Learner, parts: Sequence[RowGroupSlice], extras: Extras, on_error: str) -> sources.Source:
+def read(learner: Learner, slices: Sequence[RowGroupSlice], extras: Extras, on_error: str) -> sources.Source:
     """Open some rows for a learner, without threads: Spark runs as many tasks as there are cores."""
     as_taken = {"dtype": learner.parameters["dtype"], "groups": learner.wants_groups}
-    source = sources.open(RowGroupSlices(parts), extras=extras, on_error=on_error, threads=0, **as_taken)
+    source = sources.open(RowGroupSlices(slices), extras=extras, on_error=on_error, threads=0, **as_taken)
     source.label_for(learner)
     return source
 

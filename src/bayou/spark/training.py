@@ -122,9 +122,9 @@ def train(
         learner: bank, marginal, moment, variational or adagrad.
         shards: the maximal number of shards; by default the number of Spark's cores.
         passes: number of passes over the data.
-        held_out: fraction of rows to hold out, from which only the combination learns; by default 2 %, but at least
+        held_out: fraction of rows to hold out, from which only the combination learns; by default 2%, but at least
             20,000 and at most 100,000 rows.
-        base_rows: number of rows to learn in sequence first; by default 1 %, but from 5,000 to 100,000.
+        base_rows: number of rows to learn in sequence first; by default 1%, but from 5,000 to 100,000.
         order: "mixed" takes row groups in random order; "given" in the order of the files, for data that drift.
         seed: seed of the random order.
         least: the minimal number of rows per shard. Rounds need 40 times as many rows in all.
@@ -138,8 +138,8 @@ def train(
     >>> run.losses, run.learner.predict(rows)  # doctest: +SKIP
     """
     check_callable("on_progress", on_progress)
-    given = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
-    if given.recipe.get("exact"):
+    parsed = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
+    if parsed.recipe.get("exact"):
         raise BadInput(
             f"shards would number their features differently; let names be hashed, without {option('exact')}."
         )
@@ -149,33 +149,33 @@ def train(
     shards = None if shards is None else check_int("shards", shards, 1, 1 << 20)
     passes, seed = check_int("passes", passes, 1), check_int("seed", seed, 0)
     check_choice("order", order, ORDERS)
-    place = None if model is None else Path(check_path("model", model))
+    path = None if model is None else Path(check_path("model", model))
     files = None if engine.is_frame(data) else files_of(data)
-    if place is not None:
-        check_outputs({"model": place}, files or [])
-    _check_task(given.recipe.get("task"))  # errors that do not depend on the data
-    _check_learner(start_from(learner, given.own.settings, None, None, dict(given.recipe)).assumed_record)
-    known = None if place is None or not place.exists() else _load_partial(place, given)
-    if known is not None and files is None and folder is None:
+    if path is not None:
+        check_outputs({"model": path}, files or [])
+    _check_task(parsed.recipe.get("task"))  # errors that do not depend on the data
+    _check_learner(start_from(learner, parsed.own.settings, None, None, dict(parsed.recipe)).assumed_record)
+    old_learner = None if path is None or not path.exists() else _load_partial(path, parsed)
+    if old_learner is not None and files is None and folder is None:
         raise BadModel(
-            f"{place} is there already, and only a run whose DataFrame was written to {option('folder')} can be "
+            f"{path} is there already, and only a run whose DataFrame was written to {option('folder')} can be "
             f"resumed; {_rename()}."
         )
-    if known is not None and files is None:
-        columns.check(data, known)
-    with as_files(data if files is None else files, folder, known) as files:
+    if old_learner is not None and files is None:
+        columns.check(data, old_learner)
+    with as_files(data if files is None else files, folder, old_learner) as files:
         layout = plan_layout(files, held_out, order, seed, least)
         spark = engine.usable(data.sparkSession) if engine.is_frame(data) else engine.session()
-        many = spark.sparkContext.defaultParallelism if shards is None else shards
-        planned = rounds.plan_passes(layout.learned.rows, many, base_rows, least, passes)
+        n_shards = spark.sparkContext.defaultParallelism if shards is None else shards
+        planned = rounds.plan_passes(layout.learned.rows, n_shards, base_rows, least, passes)
         plan = {
-            "data": layout.mark, "rows": layout.learned.rows, "held_out": layout.held.rows, "shards": many,
+            "data": layout.mark, "rows": layout.learned.rows, "held_out": layout.held.rows, "shards": n_shards,
             "base": planned[0].last, "order": order, "seed": seed, "least": least,
         }  # fmt: skip
         empty = SparkRun(learner=None, held_out=layout.held.rows)  # type: ignore[arg-type]  # set by the base round
-        run = _SparkDriver(spark, layout, planned, given, place, plan, [] if engine.is_frame(data) else files, empty)
-        if known is not None:
-            run.resume(known)
+        run = _SparkDriver(spark, layout, planned, parsed, path, plan, [] if engine.is_frame(data) else files, empty)
+        if old_learner is not None:
+            run.resume(old_learner)
         run.learn(on_progress)
         return run.run
 
@@ -200,11 +200,11 @@ def _check_learner(record: Record) -> None:
         )
 
 
-def _load_partial(place: Path, given: ParsedOptions) -> Learner:
+def _load_partial(path: Path, parsed: ParsedOptions) -> Learner:
     """Load the model of an earlier run. Raise BadModel if it was not made in rounds or has other options."""
-    old = start_from(given.own.learner, given.own.settings, place, None, dict(given.recipe)).old
+    old = start_from(parsed.own.learner, parsed.own.settings, path, None, dict(parsed.recipe)).old
     if old is None or old.extras.rounds is None or not old.extras.rounds.plan:
-        raise BadModel(f"{place} is a model that was not made in rounds, and would be lost; {_rename()}.")
+        raise BadModel(f"{path} is a model that was not made in rounds, and would be lost; {_rename()}.")
     return old
 
 
@@ -222,37 +222,37 @@ class _SparkDriver:
     run: SparkRun
     _held: list[Batch] = field(default_factory=list)
 
-    def resume(self, known: Learner) -> None:
+    def resume(self, learner: Learner) -> None:
         """Resume an earlier run after its last round. Raise BadModel if its data or its plan differ."""
-        done = known.extras.rounds or RoundProgress()
+        done = learner.extras.rounds or RoundProgress()
         for name, value in self._plan.items():
             if done.plan.get(name) != value:
                 old = option(_OPTIONS.get(name, name), done.plan.get(name))
-                what = "other data" if name == "data" else f"{old}, and now it is {value}"
-                raise BadModel(f"{self._place} was begun with {what}; {_rename()}, or the same again.")
-        if known.examples != done.examples:
+                difference = "other data" if name == "data" else f"{old}, and now it is {value}"
+                raise BadModel(f"{self._place} was begun with {difference}; {_rename()}, or the same again.")
+        if learner.examples != done.examples:
             raise BadModel(f"{self._place} has learned other rows since its last round; {_rename()}.")
-        self.run.learner, self.run.losses = known, list(done.losses)
-        self.run.skipped = 0 if known.extras.counters is None else known.extras.counters.skipped
+        self.run.learner, self.run.losses = learner, list(done.losses)
+        self.run.skipped = 0 if learner.extras.counters is None else learner.extras.counters.skipped
         left = len(self._planned) - len(done.losses)
         self._say(f"going on after round {len(done.losses) - 1}" if left > 0 else f"{self._place} is finished already")
 
     def learn(self, on_progress: Callable[[RoundSummary], Any] | None) -> None:
         """Learn the remaining rounds."""
-        for number in range(len(self.run.losses), len(self._planned)):
-            step, start = self._planned[number], time.perf_counter()
-            before = 0 if number == 0 else self.run.learner.examples
-            if number == 0:
+        for index in range(len(self.run.losses), len(self._planned)):
+            step, start = self._planned[index], time.perf_counter()
+            n_before = 0 if index == 0 else self.run.learner.examples
+            if index == 0:
                 self._base(step)
             else:
                 driver = engine.SparkDriver(self._spark, self.run.learner, self._given.opening["on_error"])
                 driver.learn_round(self._layout.shards(step), step.shards, is_repeated=step.passed > 0)
             if not step.passed:
-                self.run.skipped += step.last - step.first - (self.run.learner.examples - before)
+                self.run.skipped += step.last - step.first - (self.run.learner.examples - n_before)
             self.run.losses.append(self._loss())
-            self._save(last=number == len(self._planned) - 1)
+            self._save(last=index == len(self._planned) - 1)
             seconds, rows = time.perf_counter() - start, step.last - step.first
-            done = RoundSummary(number, step.passed, rows, step.shards, seconds, self.run.losses[-1])
+            done = RoundSummary(index, step.passed, rows, step.shards, seconds, self.run.losses[-1])
             self.run.rounds.append(done)
             log.info(str(done))
             self._look(done)
@@ -265,16 +265,16 @@ class _SparkDriver:
 
     def _base(self, step: rounds.PlannedRound) -> None:
         """Learn the first rows as `bayou.train` does; they decide the roles of columns."""
-        own = self._given.own
+        recipe, own = self._given.recipe, self._given.own
         rows = RowGroupSlices(self._layout.learned.cut(step.first, step.last))
         # Before a learner is chosen, whose error would suggest learners that cannot be used in rounds.
-        _check_task(sources.open(rows, recipe=self._given.recipe, threads=0).fit_recipe().task)
+        _check_task(sources.open(rows, recipe=recipe, threads=0).fit_recipe().task)
         on_error = self._given.opening["on_error"]
-        base = Training(rows, learner=own.learner, settings=own.settings, on_error=on_error, **self._given.recipe).run()
-        if base.signal is not None:
+        run = Training(rows, learner=own.learner, settings=own.settings, on_error=on_error, **recipe).run()
+        if run.signal is not None:
             raise KeyboardInterrupt
-        self.run.learner = base.learner
-        for sentence in [*base.notes, *base.warnings]:
+        self.run.learner = run.learner
+        for sentence in [*run.notes, *run.warnings]:
             self._say(sentence)
 
     def _loss(self) -> float:
@@ -308,28 +308,28 @@ class _SparkDriver:
             loss=weight * losses[-1],
             runs=1,
         )
-        place = RoundProgress(self._plan, tuple(losses), learner.examples)
+        progress = RoundProgress(self._plan, tuple(losses), learner.examples)
         files = sorted(name for name in self._learned if "://" not in name)[-MAX_FILE_MARKS:]
         marks = [FileFingerprint.of(name) for name in files] if last else []
-        learner.extras = replace(learner.extras, counters=scored, rounds=place, finished=marks)
+        learner.extras = replace(learner.extras, counters=scored, rounds=progress, finished=marks)
         if self._place is not None:
             learner.save(self._place)
 
     def _look(self, done: RoundSummary) -> None:
         """Warn if the loss rose, or shards were small."""
-        losses, each = self.run.losses, done.rows // done.shards
+        losses, n_rows = self.run.losses, done.rows // done.shards
         if len(losses) > 1 and losses[-1] > losses[-2]:
             self._warn(
                 f"the held-out loss rose from {losses[-2]:.5f} to {losses[-1]:.5f} in round {done.number}; where rows "
                 f"drift use {option('order', 'given')}, and larger shards (fewer of them)"
             )
-        if done.shards > 1 and each < rounds.MIN_SHARD_ROWS:
+        if done.shards > 1 and n_rows < rounds.MIN_SHARD_ROWS:
             recipe = self.run.learner.extras.required_recipe
-            texts = [column.name for column in recipe.columns or () if column.role == "text"]
-            much = f"text ({texts[0]}) loses several per cent by that" if texts else "too little of them is learned"
+            names = [column.name for column in recipe.columns or () if column.role == "text"]
+            cause = f"text ({names[0]}) loses several per cent by that" if names else "too little of them is learned"
             self._warn(
-                f"round {done.number} had {each:,} rows a shard, and {rounds.MIN_SHARD_ROWS:,} are needed: {much}; use "
-                "fewer shards"
+                f"round {done.number} had {n_rows:,} rows a shard, and {rounds.MIN_SHARD_ROWS:,} are needed: {cause}; "
+                "use fewer shards"
             )
 
     def _warn(self, sentence: str) -> None:

@@ -15,7 +15,7 @@ OFTEN = [(1, 1), (2, 9), (10, 99), (100, 999), (1_000, 9_999), (10_000, None)]
 COLUMNS = [
     ("log loss", "surprise per example when the label is shown; lower is better"),
     ("AUC", "how often a click is ranked above a non-click; 0.5 is guessing"),
-    ("accuracy", "share of labels on the predicted side of 50 %"),
+    ("accuracy", "share of labels on the predicted side of 50%"),
     ("calibration", "mean gap between predicted and true rates; 0 is best"),
     ("regret", "log loss above that of the true weights, summed; 0 is best"),
     ("examples/s", "predicted and learned per second on one core"),
@@ -75,7 +75,7 @@ def _say_how_honest(weights: LearnedWeights, console: Console) -> None:
         else "A lane's own intervals get too narrow where features keep meeting, as it keeps no correlations between "
         "weights; how far the lanes lie apart makes up for some of that."
     )
-    console.print(f"In all, {covered:.0%} of the true weights lie inside their 90 % intervals. {why}")
+    console.print(f"In all, {covered:.0%} of the true weights lie inside their 90% intervals. {why}")
 
 
 def _table(title: str | None, *columns: str) -> Table:
@@ -104,7 +104,7 @@ def _scores(runs: list[DemoRun]) -> Table:
 
 
 def _features(title: str, weights: LearnedWeights, features: np.ndarray) -> Table:
-    table = _table(title, "feature", "learned", "90 % interval", "true", "times seen")
+    table = _table(title, "feature", "learned", "90% interval", "true", "times seen")
     for i, group in zip(features, category(features), strict=True):
         low, high = weights.interval(i)
         table.add_row(
@@ -118,11 +118,11 @@ def _features(title: str, weights: LearnedWeights, features: np.ndarray) -> Tabl
 
 
 def _coverage(weights: LearnedWeights) -> Table:
-    table = _table("all that were seen", "times seen", "features", "typical sd", "truth inside 90 % interval")
+    table = _table("all that were seen", "times seen", "features", "typical sd", "truth inside 90% interval")
     for low, high in OFTEN:
-        chosen = (weights.seen >= low) & (weights.seen <= (high or np.inf))
-        if chosen.any():
+        in_range = (weights.seen >= low) & (weights.seen <= (high or np.inf))
+        if in_range.any():
             span = f"{low:,} or more" if high is None else f"{low:,}" if low == high else f"{low:,} to {high:,}"
-            typical = np.median(weights.sd[chosen])
-            table.add_row(span, f"{chosen.sum():,}", f"{typical:.2f}", f"{weights.inside[chosen].mean():.0%}")
+            typical = np.median(weights.sd[in_range])
+            table.add_row(span, f"{in_range.sum():,}", f"{typical:.2f}", f"{weights.inside[in_range].mean():.0%}")
     return table

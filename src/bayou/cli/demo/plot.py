@@ -17,18 +17,18 @@ FIRST = 100
 def draw(study: Study, path: Path) -> None:
     with picture(path, 12, 5.2, dpi=120, pad=0.1, style=STYLE | TITLES, wspace=0.05) as figure:
         left, right = figure.subplots(1, 2)
-        above = np.sign((study.marginal.result.regret or 0.0) - (study.bank.result.regret or 0.0)) or 1.0
+        side = np.sign((study.marginal.result.regret or 0.0) - (study.bank.result.regret or 0.0)) or 1.0
         _regret(left, study.adagrad, "AdaGrad,\ntuned", ORANGE)
-        _regret(left, study.marginal, "Marginal,\ntold the spread", GREY, raised=16 * above)
-        _regret(left, study.bank, "Bank,\ntold nothing", BLUE, raised=-16 * above)
+        _regret(left, study.marginal, "Marginal,\ntold the spread", GREY, raised=16 * side)
+        _regret(left, study.bank, "Bank,\ntold nothing", BLUE, raised=-16 * side)
         _dress_regret(left)
         _knowledge(right, study.knowledge)
 
 
 def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0) -> None:
     seen, regret = (run.result.curve[name] for name in ("example", "regret"))
-    shown = seen >= FIRST
-    seen, height = seen[shown], regret[shown] / np.log(seen[shown])
+    is_drawn = seen >= FIRST
+    seen, height = seen[is_drawn], regret[is_drawn] / np.log(seen[is_drawn])
     axes.plot(seen, height, color=colour, linewidth=2.4)
     # Labeled at its end, instead of a legend.
     axes.annotate(
@@ -85,7 +85,7 @@ def _intervals(axes: Any, weights: LearnedWeights, features: np.ndarray, rows: n
         color=BLUE,
         markersize=5,
         linewidth=2.4,
-        label=label("learned, with 90 % interval"),
+        label=label("learned, with 90% interval"),
     )
     axes.plot(
         weights.truth[features],

@@ -24,7 +24,7 @@ from bayou.report import Recorder
 N_CATEGORIES = 16
 # Tuned for this stream: the best of nine rates from 0.1 to 2, by regret after 300,000 examples.
 ADAGRAD_RATE = 0.6
-# The half-width of a 90 % interval of a normal distribution, in standard deviations.
+# The half-width of a 90% interval of a normal distribution, in standard deviations.
 NINETY = 1.6449
 SHOWN = 8
 
@@ -54,7 +54,7 @@ class LearnedWeights:
 
     @property
     def inside(self) -> np.ndarray:
-        """Mask of true weights that lie inside their 90 % interval."""
+        """Mask of true weights that lie inside their 90% interval."""
         return np.abs(self.mean - self.truth) <= NINETY * self.sd
 
     def interval(self, feature: int) -> tuple[float, float]:

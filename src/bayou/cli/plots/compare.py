@@ -21,7 +21,7 @@ def draw(path: Path, comparison: Comparison) -> None:
         axes = figure.subplots()
         for rank, entrant in enumerate(comparison.ranked):
             curve = entrant.meter.curve()
-            shown = curve["example"] >= min(FIRST, curve["example"][-1:].max(initial=0))
+            is_drawn = curve["example"] >= min(FIRST, curve["example"][-1:].max(initial=0))
             # Ten colors, then the same dashed.
             style: dict[str, Any] = {
                 "color": colormaps["tab10"](rank % 10),
@@ -30,7 +30,7 @@ def draw(path: Path, comparison: Comparison) -> None:
             meter = entrant.meter
             loss, loss_name = meter.loss, meter.loss_name
             name = printable(entrant.spec).replace("$", r"\$") + ("" if loss is None else f", {loss:.4f}")
-            axes.plot(curve["example"][shown], curve[loss_name][shown], linewidth=2, label=name, **style)
+            axes.plot(curve["example"][is_drawn], curve[loss_name][is_drawn], linewidth=2, label=name, **style)
         axes.set_xscale("log")
         axes.set_xlabel("examples")
         loss_title = comparison.entrants[0].meter.loss_name.replace("_", " ")

@@ -20,11 +20,11 @@ def draw(selection: Selection, path: Path) -> None:
             (right, "log loss, held out", lambda point: point.log_loss),
         ):
             path_points = sorted((p.size, worth(p)) for p in nonempty if worth(p) is not None)
-            cut = [(p.size, worth(p)) for p in selection.sizes if p.size and worth(p) is not None]
+            requested = [(p.size, worth(p)) for p in selection.sizes if p.size and worth(p) is not None]
             if path_points:
                 axes.plot(*zip(*path_points, strict=True), "o-", color=GREY, label="all that a prior selects")
-            if cut:
-                axes.plot(*zip(*cut, strict=True), "D", color=ORANGE, label="cut to the sizes wanted")
+            if requested:
+                axes.plot(*zip(*requested, strict=True), "D", color=ORANGE, label="cut to the sizes wanted")
             axes.set(xscale=scale, xlabel="features", title=title)
             axes.grid(axis="y", color=PALE)
         if middle.lines:

@@ -20,9 +20,9 @@ def table(columns: Sequence[Column]) -> list[str]:
         cells.append((_short(column.name, NAME), column.role, column.gives, missing, _why(column)))
     widths = [max(len(row[k]) for row in cells) for k in range(4)]
     lines = []
-    for name, role, gives, missing, why in cells:
+    for name, role, gives, missing, reason in cells:
         start = f"{name:<{widths[0]}}  {role:<{widths[1]}}  {gives:<{widths[2]}}  {missing:>{widths[3]}}  "
-        lines.append((start + _short(why, max(WIDTH - len(start), NAME))).rstrip())
+        lines.append((start + _short(reason, max(WIDTH - len(start), NAME))).rstrip())
     return lines
 
 

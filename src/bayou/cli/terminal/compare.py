@@ -57,7 +57,7 @@ class ComparisonTable(LiveDisplay):
         examples = self._entrants[0].meter.examples
         far = ""
         if self._source.bytes_total:
-            far = f", {100 * self._source.bytes_done / self._source.bytes_total:.0f} %"
+            far = f", {100 * self._source.bytes_done / self._source.bytes_total:.0f}%"
         title = f"{examples:,} examples{far}, {examples / self._seconds:,.0f} a second"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         table.add_column("learner")
@@ -79,17 +79,17 @@ def summarise(comparison: Comparison) -> None:
     say_skipped(comparison, ", for all alike")
     rows: list[tuple[str, ...]] = []
     for entrant in comparison.ranked:
-        (name, loss), *others = entrant.meter.result().headline().items()
-        later = entrant.ahead.loss()
-        two = (None, None) if later is None else (later.learned, later.expected)
-        scores = {name: loss, "last half": two[0], "later rows": two[1], **dict(others)}
+        (name, loss), *other_scores = entrant.meter.result().headline().items()
+        later_loss = entrant.ahead.loss()
+        two = (None, None) if later_loss is None else (later_loss.learned, later_loss.expected)
+        scores = {name: loss, "last half": two[0], "later rows": two[1], **dict(other_scores)}
         rows = rows or [("learner", *scores, "seconds", "model size")]
         values = map(_number, scores.values())
         rows.append((entrant.spec, *values, f"{entrant.seconds:.3f}", bytes_in_words(entrant.size)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        print_result("  ".join([f"{row[0]:<{widths[0]}}", *others]))
+        other_scores = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        print_result("  ".join([f"{row[0]:<{widths[0]}}", *other_scores]))
     meter = comparison.entrants[0].meter
     if comparison.signal:
         print_note("interrupted: this is of the examples until then")
@@ -104,7 +104,7 @@ def write_curves(path: Path, comparison: Comparison) -> None:
     names = ("example", comparison.entrants[0].meter.loss_name, "window_loss")
     curves = [(entrant.spec, entrant.meter.curve()) for entrant in comparison.entrants]
     points = ((spec, *zip(*(curve[name].tolist() for name in names), strict=True)) for spec, curve in curves)
-    write_csv(path, ("learner", *names), ((spec, *point) for spec, *each in points for point in each))
+    write_csv(path, ("learner", *names), ((spec, *point) for spec, *values in points for point in values))
 
 
 def _loss_name(entrants: Sequence[Entrant]) -> str:

@@ -25,9 +25,9 @@ def seen(plain: dict[str, Any]) -> list[str]:
         if counters.get(loss) is not None:
             sentence = f"{loss.replace('_', ' ')} {counters[loss]:.5f}"
             sentences.append(f"{sentence}, each example predicted before it was learned from")
-    if later := plain["later_loss"]:
-        sentence = f"{later['measure']} {later['expected']:.5f} (± {later['error']:.5f}) is expected on later rows"
-        sentences.append(f"{sentence}; it was {later['learned']:.5f} over the last half, as it learned")
+    if losses := plain["later_loss"]:
+        sentence = f"{losses['measure']} {losses['expected']:.5f} (± {losses['error']:.5f}) is expected on later rows"
+        sentences.append(f"{sentence}; it was {losses['learned']:.5f} over the last half, as it learned")
     if counters.get("skipped"):
         sentences.append(f"{counters['skipped']:,} bad lines skipped")
     if counters.get("runs", 1) > 1:
@@ -39,7 +39,7 @@ def seen(plain: dict[str, Any]) -> list[str]:
 
 def classes(counts: list[dict[str, Any]]) -> list[str]:
     """Return a line for each of the commonest classes, and one for the number of others."""
-    lines = [f"{printable(shorten(one['class']))}: {one['examples']:,} examples" for one in counts[:CLASSES]]
+    lines = [f"{printable(shorten(record['class']))}: {record['examples']:,} examples" for record in counts[:CLASSES]]
     return lines + [f"and {len(counts) - CLASSES:,} more"] * (len(counts) > CLASSES)
 
 
@@ -72,18 +72,18 @@ def reading(recipe: Recipe) -> list[str]:
 
 
 def _label(recipe: Recipe) -> str:
-    where = "label" if recipe.label is None else f"label from column {recipe.label!r}"
+    source = "label" if recipe.label is None else f"label from column {recipe.label!r}"
     if recipe.task == "regression":
-        return f"{where}, a number to be predicted"
+        return f"{source}, a number to be predicted"
     if recipe.task == "multiclass":
-        return f"{where}, one of several classes"
+        return f"{source}, one of several classes"
     if recipe.negative is not None:
-        return f"{where}, {recipe.positive!r} positive, {recipe.negative!r} negative"
+        return f"{source}, {recipe.positive!r} positive, {recipe.negative!r} negative"
     if recipe.positive is not None:
-        return f"{where}, positive if it is {recipe.positive!r}"
+        return f"{source}, positive if it is {recipe.positive!r}"
     if recipe.label_above is not None:
-        return f"{where}, positive above {recipe.label_above:g}"
-    return f"{where}, 1 positive, -1 or 0 negative"
+        return f"{source}, positive above {recipe.label_above:g}"
+    return f"{source}, 1 positive, -1 or 0 negative"
 
 
 def column_in_words(column: Column) -> str:
@@ -104,10 +104,10 @@ def column_in_words(column: Column) -> str:
     return f"{text}: {', '.join(map(shorten, column.examples))}" if column.examples else text
 
 
-def parts_in_words(parts: list[dict[str, Any]]) -> list[str]:
+def parts_in_words(lanes: list[dict[str, Any]]) -> list[str]:
     """Return a line for each lane: its name, then its numbers in columns."""
-    numbers = ("  ".join(f"{name} {value:8.5f}" for name, value in part.items() if name != "name") for part in parts)
-    return _beside([part["name"] for part in parts], numbers)
+    columns = ("  ".join(f"{name} {value:8.5f}" for name, value in lane.items() if name != "name") for lane in lanes)
+    return _beside([lane["name"] for lane in lanes], columns)
 
 
 def priors_in_words(priors: list[GroupPrior]) -> list[str]:
@@ -116,9 +116,9 @@ def priors_in_words(priors: list[GroupPrior]) -> list[str]:
     return _beside([shorten(prior.name) for prior in priors], sentences)
 
 
-def _beside(names: list[str], texts: Iterable[str]) -> list[str]:
+def _beside(names: list[str], lines: Iterable[str]) -> list[str]:
     width = max(map(len, names), default=0) + 2
-    return [f"{name:<{width}}{text}" for name, text in zip(names, texts, strict=True)]
+    return [f"{name:<{width}}{text}" for name, text in zip(names, lines, strict=True)]
 
 
 def value_in_words(value: Any) -> str:

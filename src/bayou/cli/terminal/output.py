@@ -38,9 +38,9 @@ def had_enough() -> bool:
 
 
 @contextmanager
-def progress(total: int | None, unit: str, shown: bool = True) -> Iterator[Callable[[int], Any]]:
+def progress(total: int | None, unit: str, is_shown: bool = True) -> Iterator[Callable[[int], Any]]:
     """Show a progress line on standard error if that is a terminal; yield the function to call with the work done."""
-    if not shown or not sys.stderr.isatty():
+    if not is_shown or not sys.stderr.isatty():
         yield lambda done: None
         return
     from rich import progress as parts
@@ -75,7 +75,7 @@ def say_note(note: Note) -> None:
 
 
 def say_skipped(run: Any, addition: str = "") -> None:
-    """Print what was skipped or folded in a run, and its warnings."""
+    """Print what was skipped in a run, how many indices wrapped around, and its warnings."""
     skipped, n_wrapped = run.skipped, run.n_wrapped
     for sentence in [*skipped_in_words(run.error_counts), *run.warnings]:
         print_note(sentence)
@@ -83,19 +83,19 @@ def say_skipped(run: Any, addition: str = "") -> None:
         print_note(f"{skipped:,} bad line{'s were' if skipped > 1 else ' was'} skipped{addition}")
     if n_wrapped:
         print_note(
-            f"{n_wrapped:,} feature numbers were too large for the table and were folded into it; "
+            f"{n_wrapped:,} feature numbers were too large for the table and wrapped around; "
             "with more --bits they would have weights of their own"
         )
 
 
-def skipped_in_words(kinds: list[tuple[int, str]]) -> list[str]:
+def skipped_in_words(error_counts: list[tuple[int, str]]) -> list[str]:
     """Return the first bad line of each kind with their number, the commonest kinds first."""
     sentences = [
         first if count < 2 else f"{first} ({count:,} lines are like this one)"
-        for count, first in kinds[:MAX_SHOWN_ERRORS]
+        for count, first in error_counts[:MAX_SHOWN_ERRORS]
     ]
-    return sentences + [f"and {len(kinds) - MAX_SHOWN_ERRORS} more kinds of bad lines"] * (
-        len(kinds) > MAX_SHOWN_ERRORS
+    return sentences + [f"and {len(error_counts) - MAX_SHOWN_ERRORS} more kinds of bad lines"] * (
+        len(error_counts) > MAX_SHOWN_ERRORS
     )
 
 

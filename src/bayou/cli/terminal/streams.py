@@ -13,8 +13,8 @@ from typing import Any
 class _TolerantStream(io.RawIOBase):
     """Stream that drops what cannot be written; `failure` is the first error, if any."""
 
-    def __init__(self, number: int, raw: Any, failure: OSError | None) -> None:
-        self._number, self._raw, self.failure = number, raw, failure
+    def __init__(self, descriptor: int, raw: Any, failure: OSError | None) -> None:
+        self._number, self._raw, self.failure = descriptor, raw, failure
 
     def writable(self) -> bool:
         return True

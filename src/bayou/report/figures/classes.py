@@ -28,35 +28,35 @@ def confusion(facts: RunFacts) -> Figure | None:
         _shares("of the actual", table, names, table.sum(axis=1, keepdims=True)),
         _shares("of the predicted", table, names, table.sum(axis=0, keepdims=True)),
     ]
-    how = (
+    caption = (
         "Down the classes as they were, across the most probable ones: what lies on the diagonal is right. Shares are "
         "of all rows of the actual class, or of all that were taken for a class; point at a field for both."
     )
     height = 340 if n <= HALF else 120 + 42 * n if n <= WRITTEN else 150 + 24 * n
-    return Figure("confusion", "Which class is taken for which", how, views, height=height, wide=n > HALF)
+    return Figure("confusion", "Which class is taken for which", caption, views, height=height, wide=n > HALF)
 
 
 def _table(facts: RunFacts) -> tuple[np.ndarray, list[str]]:
     """Return the confusion matrix by weight, actual classes down, and its names; rare classes are merged into one."""
-    whole, labels = facts.result.confusion, facts.result.classes["label"]
-    names = facts.class_names(labels[: len(whole)])
-    if len(whole) <= TABLE and len(names) == len(whole):
-        return whole, names
-    place = np.minimum(np.arange(len(whole)), TABLE)
+    full, labels = facts.result.confusion, facts.result.classes["label"]
+    names = facts.class_names(labels[: len(full)])
+    if len(full) <= TABLE and len(names) == len(full):
+        return full, names
+    position = np.minimum(np.arange(len(full)), TABLE)
     table = np.zeros((TABLE + 1, TABLE + 1))
-    np.add.at(table, np.ix_(place, place), whole)
+    np.add.at(table, np.ix_(position, position), full)
     return table, [*names[:TABLE], OTHERS]
 
 
-def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -> View:
-    shares = np.divide(table, whole, out=np.zeros_like(table), where=whole > 0)
-    shown, n = [draw.escaped(sentences.shortened(name, 30)) for name in names], len(names)
+def _shares(view: str, table: np.ndarray, names: list[str], totals: np.ndarray) -> View:
+    shares = np.divide(table, totals, out=np.zeros_like(table), where=totals > 0)
+    labels, n = [draw.escaped(sentences.shortened(name, 30)) for name in names], len(names)
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     custom = [
         [
             [
-                shown[i],
-                shown[j],
+                labels[i],
+                labels[j],
                 f"{table[i, j]:,.0f}",
                 sentences.percent(float(table[i, j] / rows[i])) if rows[i] else "–",
                 sentences.percent(float(table[i, j] / columns[j])) if columns[j] else "–",
@@ -81,13 +81,13 @@ def _shares(view: str, table: np.ndarray, names: list[str], whole: np.ndarray) -
         "<br>%{customdata[3]} of the actual, %{customdata[4]} of the predicted<extra></extra>",
     }
     if n <= WRITTEN:
-        fields["text"] = [[sentences.percent(float(share)) if share > 0 else "" for share in row] for row in shares]
+        fields["text"] = [[sentences.percent(float(p)) if p > 0 else "" for p in row] for row in shares]
         fields["texttemplate"] = "%{text}"
     ticks: dict[str, Any] = {"tickvals": list(range(n)), "ticks": "", "fixedrange": True}
     ticks |= {"zeroline": False, "showgrid": False}
     short = [draw.escaped(sentences.shortened(name, 14)) for name in names]
     x = draw.axis("predicted", **ticks, ticktext=short, range=[-0.5, n - 0.5], tickangle=0 if n <= 5 else -45)
-    y = draw.axis("actual", **ticks, ticktext=shown, range=[n - 0.5, -0.5])
+    y = draw.axis("actual", **ticks, ticktext=labels, range=[n - 0.5, -0.5])
     return View(view, [fields], draw.layout(x, y, showlegend=False))
 
 
@@ -104,20 +104,20 @@ def class_reliability(facts: RunFacts) -> Figure | None:
     grid = {"rows": lines, "columns": min(COLUMNS, n), "pattern": "independent", "xgap": 0.2, "ygap": 0.3}
     arranged: dict[str, Any] = {"showlegend": False, "hovermode": "closest", "grid": grid, "annotations": []}
     for k, curve in enumerate(curves):
-        own = "" if k == 0 else str(k + 1)
+        suffix = "" if k == 0 else str(k + 1)
         traces, top = _curve(facts, curve, names[k])
-        data += [trace | {"xaxis": f"x{own}", "yaxis": f"y{own}"} for trace in traces]
+        data += [trace | {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"} for trace in traces]
         scale = {"range": draw.numbers([-0.03 * top, top]), "tickformat": ".0%" if top > 0.1 else ".1%", "nticks": 4}
-        arranged[f"xaxis{own}"] = arranged[f"yaxis{own}"] = scale | {"fixedrange": True}
+        arranged[f"xaxis{suffix}"] = arranged[f"yaxis{suffix}"] = scale | {"fixedrange": True}
         title = {"text": draw.escaped(sentences.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
-        place = {"xref": f"x{own} domain", "yref": f"y{own} domain", "xanchor": "left", "yanchor": "bottom"}
-        arranged["annotations"].append(title | place | {"x": 0.0, "y": 1.0})
-    how = (
+        position = {"xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "xanchor": "left", "yanchor": "bottom"}
+        arranged["annotations"].append(title | position | {"x": 0.0, "y": 1.0})
+    caption = (
         "For each of the commonest classes: across, its predicted probabilities in groups of equal size; up, how often "
         "it was that class. On the dashed line a probability means what it says. Each has its own scale."
     )
-    asked, views = "Do the probabilities of each class hold?", [View("", data, arranged)]
-    return Figure("class-reliability", asked, how, views, height=80 + 200 * lines, wide=True)
+    question, views = "Do the probabilities of each class hold?", [View("", data, arranged)]
+    return Figure("class-reliability", question, caption, views, height=80 + 200 * lines, wide=True)
 
 
 def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[list[dict[str, Any]], float]:
@@ -134,7 +134,7 @@ def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[li
         "<b>%{customdata[0]}</b><br>predicted %{customdata[1]}, observed %{customdata[2]}"
         "<br>%{customdata[3]} rows<extra></extra>"
     )
-    more: dict[str, Any] = {"mode": "lines+markers", "cliponaxis": False, "line": {"color": "@blue/55", "width": 1.2}}
+    style: dict[str, Any] = {"mode": "lines+markers", "cliponaxis": False, "line": {"color": "@blue/55", "width": 1.2}}
     bars = draw.intervals(rate, low, high, thickness=1.2)
-    curve_trace = draw.dots(p, rate, {"color": "@blue", "size": 5}, custom, hover, error_y=bars, **more)
+    curve_trace = draw.dots(p, rate, {"color": "@blue", "size": 5}, custom, hover, error_y=bars, **style)
     return [draw.diagonal(0.0, min(top, 1.0), width=1.0), curve_trace], top

@@ -55,12 +55,12 @@ class Figure:
         return {"key": self.key, "views": views}
 
 
-def axis(title: str, **more: Any) -> dict[str, Any]:
-    return {"title": {"text": title}} | more
+def axis(title: str, **fields: Any) -> dict[str, Any]:
+    return {"title": {"text": title}} | fields
 
 
-def layout(x: dict[str, Any], y: dict[str, Any], hover: str = "closest", **more: Any) -> dict[str, Any]:
-    return {"xaxis": x, "yaxis": y, "hovermode": hover} | more
+def layout(x: dict[str, Any], y: dict[str, Any], hover: str = "closest", **fields: Any) -> dict[str, Any]:
+    return {"xaxis": x, "yaxis": y, "hovermode": hover} | fields
 
 
 def histogram_layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
@@ -68,11 +68,11 @@ def histogram_layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
 
 
 def dots(
-    x: np.ndarray, y: np.ndarray, marker: dict[str, Any], custom: list[Any], hover: str, **more: Any
+    x: np.ndarray, y: np.ndarray, marker: dict[str, Any], custom: list[Any], hover: str, **fields: Any
 ) -> dict[str, Any]:
     """Return a trace of dots whose hover texts are the template `hover`, filled with the values of `custom`."""
     trace = {"type": "scatter", "mode": "markers", "x": numbers(x), "y": numbers(y), "marker": marker}
-    return trace | {"customdata": custom, "hovertemplate": hover} | more
+    return trace | {"customdata": custom, "hovertemplate": hover} | fields
 
 
 def area(x: np.ndarray, y: np.ndarray, name: str, colour: str, percent: int, hover: str, **edge: Any) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def line(
 def diagonal(bottom: float, top: float, width: float = 1.5) -> dict[str, Any]:
     """Return the dashed line of perfect calibration."""
     ends = np.array([bottom, top])
-    own = line(ends, ends, "perfect", "@grey", dash="dash", width=width)
-    return own | {"hoverinfo": "skip", "hovertemplate": None}
+    trace = line(ends, ends, "perfect", "@grey", dash="dash", width=width)
+    return trace | {"hoverinfo": "skip", "hovertemplate": None}
 
 
 def intervals(rate: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float = 1.6) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def intervals(rate: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: fl
 
 def examples_axis(first: float, last: float) -> dict[str, Any]:
     """Return a logarithmic axis of examples seen, with some width even for a run of one example."""
-    room = 0.02 * math.log10(max(last / first, 2.0))
-    ends = numbers([math.log10(first) - room, math.log10(last) + room])
+    margin = 0.02 * math.log10(max(last / first, 2.0))
+    ends = numbers([math.log10(first) - margin, math.log10(last) + margin])
     return axis("examples seen", type="log", range=ends, dtick=1, hoverformat=",d", tickformat="~s")
 
 
@@ -122,13 +122,13 @@ def odds_ticks(low: float, high: float) -> dict[str, Any]:
     ticks = [p for p in TICKS if low <= logit(p) <= high]
     if len(ticks) < 4:
         ticks = [p for p in FINE_TICKS if low <= logit(p) <= high]
-    texts = [f"{100 * p:.10g}%" for p in ticks]
-    return {"tickvals": numbers(logit(np.array(ticks))), "ticktext": texts, "tickangle": 0}
+    labels = [f"{100 * p:.10g}%" for p in ticks]
+    return {"tickvals": numbers(logit(np.array(ticks))), "ticktext": labels, "tickangle": 0}
 
 
-def bin_edges(values: np.ndarray, low: float | None = None, most: float = 0.998) -> np.ndarray:
+def bin_edges(values: np.ndarray, low: float | None = None, content: float = 0.998) -> np.ndarray:
     """Return edges of bins that span nearly all of the values; the outermost bins take the rest."""
-    first, last = np.quantile(values, [1.0 - most, most])
+    first, last = np.quantile(values, [1.0 - content, content])
     first = float(first) if low is None else low
     if last - first < 1e-6:
         first, last = first - 0.5, last + 0.5
@@ -136,10 +136,10 @@ def bin_edges(values: np.ndarray, low: float | None = None, most: float = 0.998)
 
 
 def usual(values: np.ndarray) -> tuple[float, float]:
-    """Return the ends of an axis without outliers: the middle 98 %, extended by half its width on either side."""
+    """Return the ends of an axis without outliers: the middle 98%, extended by half its width on either side."""
     low, high = np.quantile(values, [0.01, 0.99])
-    room = 0.5 * (high - low)
-    low, high = max(float(values.min()), float(low - room)), min(float(values.max()), float(high + room))
+    margin = 0.5 * (high - low)
+    low, high = max(float(values.min()), float(low - margin)), min(float(values.max()), float(high + margin))
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 

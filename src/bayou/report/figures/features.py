@@ -21,28 +21,28 @@ NAMED_VALUES = 5
 
 def columns(facts: RunFacts) -> Figure | None:
     views = [
-        _columns_view(name if facts.is_multiclass else "spread", strengths, found)
+        _columns_view(name if facts.is_multiclass else "spread", strengths, strongest)
         for name, strengths in facts.class_strengths
-        if (found := facts.columns_of(strengths))
+        if (strongest := facts.columns_of(strengths))
     ]
     if not views:
         return None
     priors = [prior for prior in group_priors(facts.learner) if prior.column is not None]
-    how = (
+    caption = (
         "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
         "in their weights, or that has nearly always the same value, moves little. Point at one for its most telling "
         "values."
     )
     if priors:
         views.append(_priors_view(priors))
-        how += (
+        caption += (
             " “Prior scale”: how large the weights of a column are thought to be before any one of them is known, as "
             "learned from its others: a new value of a column at the top may say much, one at the bottom hardly will."
         )
-    return Figure("columns", "Columns", how, views, height=_height(views), wide=True)
+    return Figure("columns", "Columns", caption, views, height=_height(views), wide=True)
 
 
-def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStrength]) -> View:
+def _columns_view(view: str, strengths: FeatureStrengths, columns: list[ColumnStrength]) -> View:
     custom = [
         [
             draw.escaped(sentences.shortened(column.name, 80)),
@@ -52,9 +52,9 @@ def _columns_view(view: str, strengths: FeatureStrengths, found: list[ColumnStre
                 for i in column.top_features[:NAMED_VALUES].tolist()
             ),
         ]
-        for column in found
+        for column in columns
     ]
-    sizes, names = [column.spread for column in found], [column.name for column in found]
+    sizes, names = [column.spread for column in columns], [column.name for column in columns]
     hover = "moves the score by %{x:.3g} (sd)<br>%{customdata[2]}"
     return _bars_view(
         sentences.shortened(view, 16), names, sizes, "how far it moves the score from row to row (sd)", custom, hover
@@ -97,33 +97,33 @@ def features(facts: RunFacts) -> Figure | None:
         return None
     intervals = " with 95% intervals" if strengths.sd is not None else ""
     pull = "make the number larger" if facts.is_regression else "make a positive more likely"
-    how = (
+    caption = (
         f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by each "
         "feature's share of the variance of the scores; a large weight of a rare feature carries little."
     )
     if strengths.centred_columns:
-        how += " Of a column that every row has a value of, 0 is the mean over the rows."
+        caption += " Of a column that every row has a value of, 0 is the mean over the rows."
     if not facts.learner.record.linear:
-        how += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
-    return Figure("features", "Features", how, views, height=_height(views), wide=True)
+        caption += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
+    return Figure("features", "Features", caption, views, height=_height(views), wide=True)
 
 
 def pairs(facts: RunFacts) -> Figure | None:
     if not has_pairs(facts.learner):
         return None
-    shown = pair_strengths(facts.learner)
-    if not len(shown.mean):
+    lanes = pair_strengths(facts.learner)
+    if not len(lanes.mean):
         return None
-    views = [_pairs_view(name, shown, shown.top(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
-    how = (
-        f"What two features say only together, with 95% intervals: of {sentences.count(len(shown.mean), 'pair')} that "
+    views = [_pairs_view(name, lanes, lanes.top(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
+    caption = (
+        f"What two features say only together, with 95% intervals: of {sentences.count(len(lanes.mean), 'pair')} that "
         "were met. Right of 0 both together make a positive more likely than each by itself does."
     )
-    return Figure("pairs", "Pairs of features", how, views, height=_height(views), wide=True)
+    return Figure("pairs", "Pairs of features", caption, views, height=_height(views), wide=True)
 
 
-def _pairs_view(name: str, shown: PairStrengths, chosen: list[int]) -> View:
-    names, mean, sd = [shown.name(k) for k in chosen], shown.mean[chosen], shown.sd[chosen]
+def _pairs_view(name: str, strengths: PairStrengths, listed: list[int]) -> View:
+    names, mean, sd = [strengths.name(k) for k in listed], strengths.mean[listed], strengths.sd[listed]
     custom = [[draw.escaped(sentences.shortened(n, 100)), f"{s:.3g}"] for n, s in zip(names, sd, strict=True)]
     hover = "weight %{x:+.3g} ± %{customdata[1]} (sd)"
     return _dots_view(name, names, mean, sd, custom, hover)
@@ -133,7 +133,7 @@ def _dots_view(
     view: str, names: list[str], mean: np.ndarray, sd: np.ndarray | None, custom: list[list[str]], hover: str
 ) -> View:
     """Return a view with a dot and a 95% interval for each weight."""
-    marker = {"color": ["@blue" if one >= 0 else "@orange" for one in mean], "size": 8}
+    marker = {"color": ["@blue" if weight >= 0 else "@orange" for weight in mean], "size": 8}
     hover = f"<b>%{{customdata[0]}}</b><br>{hover}<extra></extra>"
     trace = draw.dots(mean, mean, marker, custom, hover) | {"y": list(range(len(names)))}
     if sd is not None:
@@ -152,13 +152,13 @@ def _features_of_classes(facts: RunFacts) -> Figure | None:
     if not views:
         return None
     intervals = " with 95% intervals" if facts.strengths.sd is not None else ""
-    how = (
+    caption = (
         f"For each of the commonest classes, the weights that carry the most{intervals}, against the average class: "
         "right of 0 they speak for it, left of it against it. They are a linear picture of the score."
     )
     if facts.strengths.centred_columns:
-        how += " Of a column that every row has a value of, 0 is the mean over the rows."
-    return Figure("features", "Features of each class", how, views, height=_height(views), wide=True)
+        caption += " Of a column that every row has a value of, 0 is the mean over the rows."
+    return Figure("features", "Features of each class", caption, views, height=_height(views), wide=True)
 
 
 def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> View:
@@ -204,12 +204,12 @@ def inclusion(facts: RunFacts) -> Figure | None:
         names = [strengths.name(k, UNNAMED) for k in top.tolist()]
         views.append(View("by name", [trace], _named_rows(names, needed)))
     expected = float(strengths.inclusion.sum())
-    how = (
+    caption = (
         "How probable it is that a feature is needed at all, beside its weight. Of "
         f"{sentences.count(len(strengths), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
     )
     height = 110 + 22 * max(len(top), 8)
-    return Figure("inclusion", "Which features are needed", how, views, height=height, wide=True)
+    return Figure("inclusion", "Which features are needed", caption, views, height=height, wide=True)
 
 
 def _needed(strengths: FeatureStrengths, top: np.ndarray) -> dict[str, Any]:

@@ -34,17 +34,17 @@ def loss(facts: RunFacts) -> Figure:
         guess = "always the mean so far" if facts.is_regression else "always the share of positives"
         guess = "always the shares of the classes" if facts.is_multiclass else guess
         data.append(draw.line(ends, np.full(2, facts.base_loss), guess, "@grey", dash="dash"))
-    held = facts.run.loss_of(facts.run.held_out)
-    if held is not None:
-        heights.append(held)
-        data.append(draw.line(ends, np.full(2, held), "held out", "@orange", dash="dot"))
-    how = (
+    held_out_loss = facts.run.loss_of(facts.run.held_out)
+    if held_out_loss is not None:
+        heights.append(held_out_loss)
+        data.append(draw.line(ends, np.full(2, held_out_loss), "held out", "@orange", dash="dot"))
+    caption = (
         "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
         "was predicted before it was learned from, so this is how well it does on the next example, told all labels "
         "before it."
     )
     views = [View("", data, _layout(facts.run.loss_name, heights, last))]
-    return Figure("loss", "Loss over time", how, views, wide=True)
+    return Figure("loss", "Loss over time", caption, views, wide=True)
 
 
 def compared(runs: Sequence[ReportedRun]) -> Figure:
@@ -52,19 +52,19 @@ def compared(runs: Sequence[ReportedRun]) -> Figure:
     data, heights, last = [], [], 1
     for k, run in enumerate(runs):
         curve = run.result.curve
-        shown = curve["example"] >= min(10, run.result.examples)
+        is_drawn = curve["example"] >= min(10, run.result.examples)
         name = f"{draw.escaped(run.name)} · {sentences.number(run.loss)}"
         # Nine colors, then the same dashed.
         dash = "solid" if k < len(PALETTE) else "dash"
         loss = curve[run.loss_name]
         data.append(
-            draw.line(curve["example"][shown], loss[shown], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash)
+            draw.line(curve["example"][is_drawn], loss[is_drawn], name, PALETTE[k % len(PALETTE)], width=2.2, dash=dash)
         )
         heights += list(loss[curve["example"] >= min(100, run.result.examples)])
         last = max(last, run.result.examples)
     views = [View("", data, _layout(runs[0].loss_name, heights, last))]
-    how = "The mean loss of all predictions so far; all learners saw the same examples in the same order."
-    return Figure("compared", "Loss of each", how, views, height=400, wide=True)
+    caption = "The mean loss of all predictions so far; all learners saw the same examples in the same order."
+    return Figure("compared", "Loss of each", caption, views, height=400, wide=True)
 
 
 def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:
@@ -75,6 +75,6 @@ def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:
         y = draw.axis(title, type="log", range=draw.numbers([low - 0.1, high + 0.1]), tickformat="~s", nticks=6)
     else:
         low, high = min(heights), max(heights)
-        room = 0.08 * (high - low) or 0.05
-        y = draw.axis(title, range=draw.numbers([max(low - room, 0.0), high + room]))
+        margin = 0.08 * (high - low) or 0.05
+        y = draw.axis(title, range=draw.numbers([max(low - margin, 0.0), high + margin]))
     return draw.layout(draw.examples_axis(min(10, last), last), y, "x unified")

@@ -26,14 +26,14 @@ def predicted(facts: RunFacts) -> Figure | None:
     if not len(sample):
         return None
     low, high = draw.usual(np.concatenate([sample.expected, sample.label]))
-    room = 0.03 * (high - low)
+    margin = 0.03 * (high - low)
     traces, beyond = _dots(sample, sample.expected, sample.label, (low, high), (low, high))
-    ends = draw.numbers([low - room, high + room])
+    ends = draw.numbers([low - margin, high + margin])
     axes = draw.layout(draw.axis("predicted", range=ends), draw.axis("actual", range=ends), showlegend=False)
     views = [View("", [draw.diagonal(low, high), *traces], axes)]
-    how = "A sample of the predictions from the second half of the run. On the dashed line they were right."
-    how += _counted(beyond, len(sample))
-    return Figure("predicted", "Predicted and actual numbers", how, views, wide=True)
+    caption = "A sample of the predictions from the second half of the run. On the dashed line they were right."
+    caption += _counted(beyond, len(sample))
+    return Figure("predicted", "Predicted and actual numbers", caption, views, wide=True)
 
 
 def residuals(facts: RunFacts) -> Figure | None:
@@ -53,17 +53,17 @@ def residuals(facts: RunFacts) -> Figure | None:
             drawn = draw.line(example, edge, "90% intervals", "@orange", width=1.6, hover="%{y:.3g}")
             data.append(drawn | {"showlegend": sign > 0})
     keep = _spread(sample)
-    chosen = sample[keep]
-    traces, beyond = _dots(chosen, chosen.row + 1.0, missed[keep], None, (low, high))
-    room = 0.04 * (high - low)
-    x = draw.examples_axis(float(max(chosen.row[0], 0) + 1), float(sample.row[-1] + 1))
-    y = draw.axis("actual − predicted", range=draw.numbers([low - room, high + room]), zeroline=True)
+    drawn_rows = sample[keep]
+    traces, beyond = _dots(drawn_rows, drawn_rows.row + 1.0, missed[keep], None, (low, high))
+    margin = 0.04 * (high - low)
+    x = draw.examples_axis(float(max(drawn_rows.row[0], 0) + 1), float(sample.row[-1] + 1))
+    y = draw.axis("actual − predicted", range=draw.numbers([low - margin, high + margin]), zeroline=True)
     views = [View("", traces + data, draw.layout(x, y))]
-    how = "How far each prediction was off, as it learned. Early and late rows are shown alike; above 0 it was too low."
+    caption = "How far each prediction was off, as it learned. Early and late rows are shown alike; above 0: too low."
     if facts.has_posterior:
-        how += " Between the lines, half the mean width of the 90% intervals, nine of ten should lie."
-    how += _counted(beyond, len(chosen))
-    return Figure("residuals", "What it missed, over time", how, views, wide=True)
+        caption += " Between the lines, half the mean width of the 90% intervals, nine of ten should lie."
+    caption += _counted(beyond, len(drawn_rows))
+    return Figure("residuals", "What it missed, over time", caption, views, wide=True)
 
 
 def coverage(facts: RunFacts) -> Figure | None:
@@ -72,22 +72,22 @@ def coverage(facts: RunFacts) -> Figure | None:
     if not facts.has_posterior or len(sample) < 2 or facts.result.coverage is None:
         return None
     low, high = facts.interval(sample, LEVEL)
-    stretch, example = facts.stretches
-    inside = facts.averages(((low <= sample.label) & (sample.label <= high)).astype(np.float64))
-    least, most = wilson(inside, np.bincount(stretch).astype(np.float64))
+    segment, example = facts.stretches
+    inside_rate = facts.averages(((low <= sample.label) & (sample.label <= high)).astype(np.float64))
+    lower, upper = wilson(inside_rate, np.bincount(segment).astype(np.float64))
     ends = np.array([example[0], example[-1]])
-    shares = draw.line(example, inside, "inside", "@blue", width=1.6, mode="lines+markers", hover="%{y:.1%}")
-    shares["error_y"] = draw.intervals(inside, least, most, thickness=1.4)
+    shares = draw.line(example, inside_rate, "inside", "@blue", width=1.6, mode="lines+markers", hover="%{y:.1%}")
+    shares["error_y"] = draw.intervals(inside_rate, lower, upper, thickness=1.4)
     data = [shares, draw.line(ends, np.full(2, LEVEL), "right", "@grey", dash="dash", hover="%{y:.0%}")]
-    bottom = min(0.5, float(least[example >= min(100, example[-1])].min()) - 0.05)
+    bottom = min(0.5, float(lower[example >= min(100, example[-1])].min()) - 0.05)
     y = draw.axis("inside", range=draw.numbers([max(bottom, 0.0), 1.02]), tickformat=".0%")
     views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
-    how = (
+    caption = (
         "Of the rows that were kept, the share whose number fell inside its 90% interval. Above the dashed line "
         "intervals were too wide, below it too narrow. Bars: 95% confidence. Over all rows it is "
         f"{sentences.percent(facts.result.coverage)}."
     )
-    return Figure("coverage", "Do the intervals hold?", how, views, wide=True)
+    return Figure("coverage", "Do the intervals hold?", caption, views, wide=True)
 
 
 def _halves(facts: RunFacts) -> np.ndarray:
@@ -96,9 +96,9 @@ def _halves(facts: RunFacts) -> np.ndarray:
     return facts.averages((high - low) / 2.0)
 
 
-def _spread(sample: Sample, most: int = 1500) -> np.ndarray:
+def _spread(sample: Sample, max_rows: int = 1500) -> np.ndarray:
     """Return the rows to draw, spread evenly over the sample so that early stretches show too."""
-    return np.unique(np.linspace(0, len(sample) - 1, most).astype(np.int64))
+    return np.unique(np.linspace(0, len(sample) - 1, max_rows).astype(np.int64))
 
 
 def _dots(
@@ -113,17 +113,17 @@ def _dots(
         "circle",
     )
     traces = []
-    for name, chosen, marker in (
+    for name, mask, marker in (
         ("predictions", ~out, {"color": "@blue/55", "size": 5}),
         ("beyond the axes", out, {"color": "@orange", "size": 9, "symbol": symbol[out].tolist()}),
     ):
-        rows, number = sample[chosen], sentences.number
+        rows, format_number = sample[mask], sentences.number
         custom = [
-            [draw.place(rows, k), number(expected), number(actual), sentences.signed(actual - expected)]
+            [draw.place(rows, k), format_number(expected), format_number(actual), sentences.signed(actual - expected)]
             for k, (expected, actual) in enumerate(zip(rows.expected, rows.label, strict=True))
         ]
         if custom:
-            left_right, up_down = np.clip(x, left, right)[chosen], np.clip(y, *up)[chosen]
+            left_right, up_down = np.clip(x, left, right)[mask], np.clip(y, *up)[mask]
             marker |= {"line": {"width": 0}}
             traces.append(draw.dots(left_right, up_down, marker, custom, HOVER, name=name, cliponaxis=False))
     return traces, int(out.sum())
@@ -132,5 +132,5 @@ def _dots(
 def _counted(beyond: int, n: int) -> str:
     if not beyond:
         return ""
-    what = "lies beyond the axes and is" if beyond == 1 else "lie beyond the axes and are"
-    return f" {beyond:,} of {n:,} {what} marked at the edge."
+    predicate = "lies beyond the axes and is" if beyond == 1 else "lie beyond the axes and are"
+    return f" {beyond:,} of {n:,} {predicate} marked at the edge."

@@ -30,23 +30,23 @@ def reliability(facts: RunFacts) -> Figure:
     ]
     scale = {"range": draw.numbers([0.0, top]), "tickformat": ".0%" if top > 0.1 else ".1%" if top > 0.01 else ".2%"}
     views = [View("plain", _groups(p, rate, low, high, custom, top), _against(scale))]
-    least = 0.5 / n.sum()  # a rate of 0 has no log-odds
-    p, rate, low, high = (logit(np.clip(column, least, 1.0 - least)) for column in (p, rate, low, high))
+    min_rate = 0.5 / n.sum()  # a rate of 0 has no log-odds
+    p, rate, low, high = (logit(np.clip(column, min_rate, 1.0 - min_rate)) for column in (p, rate, low, high))
     ends = float(min(p.min(), rate.min())) - 0.5, float(max(p.max(), rate.max())) + 0.5
     scale = {"range": draw.numbers(ends)} | draw.odds_ticks(*ends)
     views.append(View("log-odds", _groups(p, rate, low, high, custom, ends[1], ends[0]), _against(scale)))
-    how = (
+    caption = (
         "Predictions in groups of equal size, from low to high: the probability that was predicted, and how often it "
         "happened. On the dashed line a probability means what it says. Bars: where the true rate lies, with 95% "
         "confidence."
     )
     if facts.is_multiclass:
-        how = (
+        caption = (
             "How probable the most probable class was, and how often it was the right one. On the dashed line a "
             "probability means what it says. Bars: where the true rate lies, with 95% confidence."
         )
     wide = facts.is_multiclass and len(facts.result.classes["label"]) > HALF
-    return Figure("reliability", "Do the probabilities hold?", how, views, wide=wide)
+    return Figure("reliability", "Do the probabilities hold?", caption, views, wide=wide)
 
 
 def _against(scale: dict[str, Any]) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def _groups(
         "predicted %{customdata[0]}<br>observed %{customdata[1]} (%{customdata[2]} to %{customdata[3]})"
         "<br>%{customdata[4]} examples<extra></extra>"
     )
-    more: dict[str, Any] = {"name": "predictions", "cliponaxis": False, "error_y": draw.intervals(rate, low, high)}
-    return [draw.diagonal(bottom, top), draw.dots(p, rate, {"color": "@blue", "size": 8}, custom, hover, **more)]
+    style: dict[str, Any] = {"name": "predictions", "cliponaxis": False, "error_y": draw.intervals(rate, low, high)}
+    return [draw.diagonal(bottom, top), draw.dots(p, rate, {"color": "@blue", "size": 8}, custom, hover, **style)]
 
 
 def wilson(rate: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,16 +85,16 @@ def scores(facts: RunFacts) -> Figure | None:
     odds = logit(np.clip(sample.expected, 1e-9, 1 - 1e-9))
     edges = draw.bin_edges(odds)
     data = []
-    for name, chosen, colour in (
+    for name, has_label, colour in (
         ("negatives", sample.label == 0, "@orange"),
         ("positives", sample.label > 0, "@blue"),
     ):
-        if chosen.any():
-            data.append(draw.bars(edges, odds[chosen], sample.stream_weight[chosen], name, colour, log_odds=True))
+        if has_label.any():
+            data.append(draw.bars(edges, odds[has_label], sample.stream_weight[has_label], name, colour, log_odds=True))
     x = draw.axis("predicted probability, on a log-odds scale", **draw.odds_ticks(edges[0], edges[-1]))
     views = [View("", data, draw.histogram_layout(x, draw.axis("share of that label", tickformat=".0%")))]
-    how = (
+    caption = (
         "The probabilities given to examples that turned out positive, and to those that turned out negative. The "
         "further apart the two hills are, the better it tells them apart."
     )
-    return Figure("scores", "Predictions by label", how, views)
+    return Figure("scores", "Predictions by label", caption, views)

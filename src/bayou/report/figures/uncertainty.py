@@ -27,11 +27,11 @@ def split_over_time(facts: RunFacts) -> Figure:
     top = 1.1 * max(float(total[settled].max()), float(np.median(time["loss"][settled])))
     y = draw.axis("squared loss" if facts.is_regression else "nats per example", range=draw.numbers([0.0, top or 1.0]))
     views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
-    how = (
+    caption = (
         "The loss it expected, in two parts. Chance stays, however many examples come; lack of examples goes away as "
         "they do. Where the dotted line of the actual loss lies above both, it was too sure of itself."
     )
-    return Figure("split", "What it does not know, over time", how, views, wide=True)
+    return Figure("split", "What it does not know, over time", caption, views, wide=True)
 
 
 def deviations(facts: RunFacts) -> Figure | None:
@@ -39,38 +39,38 @@ def deviations(facts: RunFacts) -> Figure | None:
     if not len(sample):
         return None
     sd = np.sqrt(sample.variance)
-    edges = draw.bin_edges(sd, low=0.0, most=0.985)
+    edges = draw.bin_edges(sd, low=0.0, content=0.985)
     rows = facts.run.recorder.rows
-    parts = [
+    periods = [
         ("first tenth of the run", sample.row < rows / 10, "@orange"),
         ("second half", sample.row >= rows / 2, "@blue"),
     ]
-    data = [draw.bars(edges, sd[c], sample.stream_weight[c], name, colour) for name, c, colour in parts if c.any()]
+    data = [draw.bars(edges, sd[c], sample.stream_weight[c], name, colour) for name, c, colour in periods if c.any()]
     logistic = links.find(facts.link).is_log_odds and not facts.is_regression
     of = "the most probable class's log-odds" if facts.is_multiclass else "the score" + " (log-odds)" * logistic
     of = "the expected number" if facts.is_regression else of
     y = draw.axis("share of predictions", tickformat=".0%")
     views = [View("", data, draw.histogram_layout(draw.axis(f"standard deviation of {of}"), y))]
-    how = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
+    text = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
     if logistic:
-        how += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
-    return Figure("deviations", "How unsure it is", how, views, wide=facts.is_regression)
+        text += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
+    return Figure("deviations", "How unsure it is", text, views, wide=facts.is_regression)
 
 
 def split_scatter(facts: RunFacts) -> Figure | None:
     if facts.is_regression:
         return None  # noise is nearly the same for all
     keep = draw.dotted(facts)
-    aleatoric, epistemic = (part[keep] for part in facts.late_split)
+    aleatoric, epistemic = (uncertainty[keep] for uncertainty in facts.late_split)
     sample = facts.second_half[keep]
     low, high = facts.interval(sample)
     data = []
-    kinds = [("negative", sample.label == 0, "@orange"), ("positive", sample.label == 1, "@blue")]
+    series = [("negative", sample.label == 0, "@orange"), ("positive", sample.label == 1, "@blue")]
     if facts.is_multiclass:
         right = TopClass.of(sample.guess).label == sample.label
-        kinds = [("right", right, "@blue"), ("wrong", ~right, "@orange")]
-    for name, chosen, colour in kinds:
-        if not chosen.any():
+        series = [("right", right, "@blue"), ("wrong", ~right, "@orange")]
+    for name, mask, colour in series:
+        if not mask.any():
             continue
         custom = [
             [
@@ -78,14 +78,14 @@ def split_scatter(facts: RunFacts) -> Figure | None:
                 draw.escaped(sentences.format_prediction(facts, sample, k)),
                 f"{sentences.percent(low[k])} to {sentences.percent(high[k])}",
             ]
-            for k in np.flatnonzero(chosen).tolist()
+            for k in np.flatnonzero(mask).tolist()
         ]
         marker = {"color": f"{colour}/55", "size": 5}
-        data.append(draw.dots(aleatoric[chosen], epistemic[chosen], marker, custom, HOVER, name=name))
+        data.append(draw.dots(aleatoric[mask], epistemic[mask], marker, custom, HOVER, name=name))
     x = draw.axis("chance in the label (aleatoric), nats", rangemode="tozero")
     y = draw.axis("lack of examples (epistemic), nats", rangemode="tozero")
-    how = (
+    caption = (
         "A sample of the predictions from the second half of the run. Far right: nearly a coin toss, and known to be "
         "one. High up: something in the example is new; labels for such examples teach the most."
     )
-    return Figure("dots", "Coin tosses and new things", how, [View("", data, draw.layout(x, y))])
+    return Figure("dots", "Coin tosses and new things", caption, [View("", data, draw.layout(x, y))])

@@ -42,12 +42,12 @@ ALL = (
 )  # fmt: skip
 
 
-def panels(who: tuple[Method, ...] = ALL, examples: tuple[int, int] = (MILLION, 100_000)) -> list[Panel]:
+def panels(methods: tuple[Method, ...] = ALL, examples: tuple[int, int] = (MILLION, 100_000)) -> list[Panel]:
     """Return the two streams of Table 1: 200 features, 20 or 40 active on average, true weights of std 1."""
     return [
         random_panel(
             f"{active} active", f"d = 200, E[d_t] = {active}, std 1",
-            active=active, std=1.0, examples=examples, methods=who, paper=PRINTED[active],
+            active=active, std=1.0, examples=examples, methods=methods, paper=PRINTED[active],
         )
         for active in (20, 40)
     ]  # fmt: skip

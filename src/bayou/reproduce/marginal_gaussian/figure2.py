@@ -57,9 +57,9 @@ def run(report: Report) -> None:
     if report.options.data:
         traces = file_traces(report.options)
         best = results.best(FILE_METHODS, traces, lambda trace: float(trace.loss[-1]))
-    shown = [trace for one in best.values() for trace in one.traces]
+    shown_traces = [trace for method_best in best.values() for trace in method_best.traces]
     title, draws = "Figure 2 left: long tail", (1, 2)
-    study.run(report, title, panels(), draw_with(best), draws=draws, more=traces, more_shown=shown)
+    study.run(report, title, panels(), draw_with(best), draws=draws, more=traces, more_shown=shown_traces)
     if best:
         report_file(report, best)
     else:
@@ -99,12 +99,12 @@ def relative(best: Mapping[str, results.Best], method: str) -> tuple[np.ndarray,
 
 def report_file(report: Report, best: Mapping[str, results.Best]) -> None:
     rows = []
-    for method, one in best.items():
-        (trace,) = one.traces
-        setting = one.setting + " (edge of the grid)" * one.at_edge
+    for method, method_best in best.items():
+        (trace,) = method_best.traces
+        setting = method_best.setting + " (edge of the grid)" * method_best.at_edge
         printed = f"{PAPER_LOSS[method]:.3f}" if method in PAPER_LOSS else ""
-        loss, share = trace.loss[-1] / trace.example[-1], relative(best, method)[1][-1]
-        rows.append((method, setting, printed, f"{loss:.4f}", f"{share:+.2f} %", results.seconds(trace.seconds)))
+        loss, difference = trace.loss[-1] / trace.example[-1], relative(best, method)[1][-1]
+        rows.append((method, setting, printed, f"{loss:.4f}", f"{difference:+.2f}%", results.seconds(trace.seconds)))
     examples = best[BASE].traces[0].example[-1]
     columns = ("method", "setting", "paper, 45 million", "log loss", f"against {BASE}", "CPU time")
     report.table(f"Figure 2 right: loss over {examples:,} examples of the file", columns, rows)
@@ -113,11 +113,11 @@ def report_file(report: Report, best: Mapping[str, results.Best]) -> None:
 def draw_with(best: Mapping[str, results.Best]) -> study.Draw:
     """Return a function that draws the long tail, and beside it the user's file if there is one."""
 
-    def draw(report: Report, panels: Sequence[Panel], found: Sequence[results.Score]) -> None:
+    def draw(report: Report, panels: Sequence[Panel], scores: Sequence[results.Score]) -> None:
         columns = 2 if best else 1
         with report.picture(5.2 * columns + 1.6 * (not best), 4.8) as figure:
             axes = figure.subplots(1, columns, squeeze=False)
-            picture.regret_panel(axes[0, 0], panels[0], found)
+            picture.regret_panel(axes[0, 0], panels[0], scores)
             axes[0, 0].set(xlabel="examples seen, t", ylabel="regret / ln t")
             if best:
                 _draw_file(axes[0, 1], best)
@@ -130,9 +130,9 @@ def _draw_file(axes: Any, best: Mapping[str, results.Best]) -> None:
     order = list(picture.LINES)
     for method in sorted(best, key=order.index):
         seen, height = relative(best, method)
-        shown = seen >= min(picture.FIRST, seen[-1] // 10)
+        is_drawn = seen >= min(picture.FIRST, seen[-1] // 10)
         colour, dashes, width = picture.LINES[method]
-        axes.plot(seen[shown], height[shown], color=colour, linestyle=dashes, linewidth=width, label=method)
+        axes.plot(seen[is_drawn], height[is_drawn], color=colour, linestyle=dashes, linewidth=width, label=method)
     plots.grid(axes)
     title, ylabel = "the file: loss against the best AdaGrad", "summed loss, % above AdaGrad's"
     axes.set(xscale="log", title=title, xlabel="examples seen, t", ylabel=ylabel)

@@ -13,7 +13,7 @@ def panels() -> list[Panel]:
     return [
         Panel(
             name=name,
-            title=f"10 categories of 200, 5 of each, {how}",
+            title=f"10 categories of 200, 5 of each, {drawing}",
             generator="categorical",
             settings={**shape, "decay": decay},
             n_features=2000,
@@ -21,7 +21,7 @@ def panels() -> list[Panel]:
             active=50,
             examples=(300_000, 60_000),
         )
-        for name, how, decay in sides
+        for name, drawing, decay in sides
     ]
 
 

@@ -41,46 +41,46 @@ HIGHEST = 3.2
 def curves(rows: int, columns: int) -> Any:
     """Return a function that draws the panels as a grid, row by row."""
 
-    def draw(report: Report, panels: Sequence[Panel], found: Sequence[Score]) -> None:
+    def draw(report: Report, panels: Sequence[Panel], scores: Sequence[Score]) -> None:
         size = (4.2 * columns + 1.2, 3.1 * rows + 1.2) if rows > 1 else (5.2 * columns, 4.8)
         with report.picture(*size) as figure:
             axes = figure.subplots(rows, columns, squeeze=False)
             for k, panel in enumerate(panels):
-                regret_panel(axes.flat[k], panel, [score for score in found if score.panel == panel.name])
-            for one in axes[-1]:
-                one.set_xlabel("examples seen, t")
-            for one in axes[:, 0]:
-                one.set_ylabel("regret / ln t")
+                regret_panel(axes.flat[k], panel, [score for score in scores if score.panel == panel.name])
+            for panel_axes in axes[-1]:
+                panel_axes.set_xlabel("examples seen, t")
+            for panel_axes in axes[:, 0]:
+                panel_axes.set_ylabel("regret / ln t")
             legend(figure, axes, len(LINES) if rows > 1 else 5)
 
     return draw
 
 
-def regret_panel(axes: Any, panel: Panel, found: Sequence[Score]) -> None:
+def regret_panel(axes: Any, panel: Panel, scores: Sequence[Score]) -> None:
     """Draw the mean over draws of every method, the standard deviation as a band, and the bound."""
-    ends, least, most = [], np.inf, 0.0
+    ends, min_height, max_height = [], np.inf, 0.0
     order = list(LINES)
-    for score in sorted(found, key=lambda score: order.index(score.method)):
+    for score in sorted(scores, key=lambda score: order.index(score.method)):
         seen = score.traces[0].example
-        shown = seen >= min(FIRST, seen[-1] // 10)
-        heights = np.array([trace.normalized[shown] for trace in score.traces])
-        seen, mean, spread = seen[shown], heights.mean(axis=0), heights.std(axis=0)
+        is_drawn = seen >= min(FIRST, seen[-1] // 10)
+        heights = np.array([trace.normalized[is_drawn] for trace in score.traces])
+        seen, mean, spread = seen[is_drawn], heights.mean(axis=0), heights.std(axis=0)
         colour, dashes, width = LINES[score.method]
         axes.plot(seen, mean, color=colour, linestyle=dashes, linewidth=width, label=score.method)
         axes.fill_between(seen, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0)
         ends.append((score, mean))
-        least, most = min(least, mean[-1]), max(most, mean.max())
+        min_height, max_height = min(min_height, mean[-1]), max(max_height, mean.max())
     bound = bound_of(panel)
-    top = min(1.08 * most, HIGHEST * least)
+    top = min(1.08 * max_height, HIGHEST * min_height)
     if bound < 1.5 * top:
         top = max(top, 1.1 * bound)
         axes.axhline(bound, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, label="0.5 ln T per parameter", zorder=1)
     else:
         axes.plot([], [], color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, label="0.5 ln T per parameter")
-    above = [f"{score.method}: {mean[-1]:,.0f}" for score, mean in ends if mean[-1] > top]
-    above += [f"the bound: {bound:,.0f}"] if bound > top else []
-    if above:
-        _note(axes, ["above the picture:", *above])
+    beyond = [f"{score.method}: {mean[-1]:,.0f}" for score, mean in ends if mean[-1] > top]
+    beyond += [f"the bound: {bound:,.0f}"] if bound > top else []
+    if beyond:
+        _note(axes, ["above the picture:", *beyond])
     axes.set_ylim(0, top)
     axes.set(xscale="log", title=panel.title)
     plots.grid(axes)
@@ -101,8 +101,8 @@ def _note(axes: Any, lines: Sequence[str]) -> None:
 def legend(figure: Any, axes: Any, columns: int) -> None:
     """Draw one legend for all panels below them, in the reverse order of LINES, other names last."""
     named: dict[str, Any] = {}
-    for one in axes.flat:
-        handles, labels = one.get_legend_handles_labels()
+    for panel_axes in axes.flat:
+        handles, labels = panel_axes.get_legend_handles_labels()
         named.update({label: handle for label, handle in zip(labels, handles, strict=True) if label not in named})
     order = [name for name in reversed(LINES) if name in named] + [name for name in named if name not in LINES]
     figure.legend(

@@ -58,36 +58,36 @@ class Best:
 
 def best(methods: Iterable[Method], traces: Sequence[Trace], height: Callable[[Trace], float]) -> dict[str, Best]:
     """Return the best setting of each method: the one with the smallest mean of `height` over draws."""
-    found = {}
+    best_by_method = {}
     for method in methods:
         by_setting: dict[str, list[Trace]] = {}
         for trace in traces:
             if trace.method == method.name:
                 by_setting.setdefault(trace.setting, []).append(trace)
-        means = {setting: np.mean([height(trace) for trace in some]) for setting, some in by_setting.items()}
-        chosen, order = min(means, key=lambda setting: means[setting]), list(means)
-        at_edge = len(order) > 1 and chosen in (order[0], order[-1])
-        found[method.name] = Best(chosen, tuple(by_setting[chosen]), at_edge)
-    return found
+        means = {setting: np.mean([height(trace) for trace in group]) for setting, group in by_setting.items()}
+        best_setting, order = min(means, key=lambda setting: means[setting]), list(means)
+        at_edge = len(order) > 1 and best_setting in (order[0], order[-1])
+        best_by_method[method.name] = Best(best_setting, tuple(by_setting[best_setting]), at_edge)
+    return best_by_method
 
 
 def scores(panel: Panel, traces: Iterable[Trace]) -> list[Score]:
     """Return the scores of a panel's methods, in order, each at the setting with the smallest mean final regret."""
-    chosen = best(panel.methods, [trace for trace in traces if trace.panel == panel.name], final_r)
-    against = next((name for name in chosen if name.startswith(REFERENCE)), next(iter(chosen)))
-    reference = np.array([final_r(trace) for trace in chosen[against].traces])
-    found = []
-    for name, at in chosen.items():
-        r = np.array([final_r(trace) for trace in at.traces])
-        ratio, examples = r / reference, int(at.traces[0].example[-1])
-        found.append(
+    best_by_method = best(panel.methods, [trace for trace in traces if trace.panel == panel.name], final_r)
+    against = next((name for name in best_by_method if name.startswith(REFERENCE)), next(iter(best_by_method)))
+    reference = np.array([final_r(trace) for trace in best_by_method[against].traces])
+    panel_scores = []
+    for name, entry in best_by_method.items():
+        r = np.array([final_r(trace) for trace in entry.traces])
+        ratio, examples = r / reference, int(entry.traces[0].example[-1])
+        panel_scores.append(
             Score(
-                panel.name, name, at.setting, examples, float(r.mean()), float(r.std()),
-                float(ratio.mean()), float(ratio.std()), float(np.mean([trace.seconds for trace in at.traces])),
-                at.at_edge, paper_number(panel, name, examples), at.traces,
+                panel.name, name, entry.setting, examples, float(r.mean()), float(r.std()),
+                float(ratio.mean()), float(ratio.std()), float(np.mean([trace.seconds for trace in entry.traces])),
+                entry.at_edge, paper_number(panel, name, examples), entry.traces,
             )
         )  # fmt: skip
-    return found
+    return panel_scores
 
 
 def paper_number(panel: Panel, method: str, examples: int) -> tuple[int, float, float | None] | None:
@@ -110,9 +110,9 @@ def as_table(scores: Sequence[Score]) -> tuple[tuple[str, ...], list[tuple[str, 
     several = len({score.panel for score in scores}) > 1
     columns = ("stream",) * several + ("method", "setting") + ("paper",) * printed
     columns += ("r = R/ln T", "± std", f"÷ {REFERENCE}", "± std") + ("paper time",) * printed + ("CPU time",)
-    rows, before = [], None
+    rows, previous_panel = [], None
     for score in scores:
-        row: tuple[str, ...] = ("" if score.panel == before else score.panel,) * several
+        row: tuple[str, ...] = ("" if score.panel == previous_panel else score.panel,) * several
         row += (score.method, score.setting + " (edge of the grid)" * score.at_edge)
         row += (_number(score.paper and score.paper[1]),) * printed
         # A single draw has no spread.
@@ -120,7 +120,7 @@ def as_table(scores: Sequence[Score]) -> tuple[tuple[str, ...], list[tuple[str, 
         row += (_number(score.r), spreads[0], f"{score.ratio:.3f}", spreads[1])
         row += (seconds(score.paper and score.paper[2]),) * printed
         rows.append((*row, seconds(score.seconds)))
-        before = score.panel
+        previous_panel = score.panel
     return columns, rows
 
 
@@ -133,50 +133,50 @@ def seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.2f} s" if value < 100 else f"{value:,.0f} s"
 
 
-def notes(found: Sequence[Score], rivals: Sequence[str]) -> list[str]:
+def notes(scores: Sequence[Score], rivals: Sequence[str]) -> list[str]:
     """Return notes on whether the reference method has less regret than its rivals, and on incomparable numbers."""
-    said = []
+    sentences = []
     by_panel: dict[str, dict[str, Score]] = {}
-    for score in found:
+    for score in scores:
         by_panel.setdefault(score.panel, {})[score.method] = score
     for panel, of in by_panel.items():
         against = next((score for name, score in of.items() if name.startswith(REFERENCE)), None)
-        here = [of[name] for name in rivals if name in of]
-        if against is None or not here:
+        rival_scores = [of[name] for name in rivals if name in of]
+        if against is None or not rival_scores:
             continue
-        below = [score for score in here if against.r < score.r]
-        above = [score for score in here if against.r >= score.r]
-        text = f"{panel}: {against.method} has less regret than " + (_list(below) or "none of the paper's rivals")
-        said.append(text + (f", but not than {_list(above)}." if above else "."))
-    sizes = {(score.paper[0], score.examples) for score in found if score.paper and score.paper[0] != score.examples}
-    for size, ours in sorted(sizes):
-        said.append(f"The paper's numbers are at {size:,} examples, ours here at {ours:,}: they are not comparable.")
-    return said
+        beaten = [score for score in rival_scores if against.r < score.r]
+        not_beaten = [score for score in rival_scores if against.r >= score.r]
+        text = f"{panel}: {against.method} has less regret than " + (_list(beaten) or "none of the paper's rivals")
+        sentences.append(text + (f", but not than {_list(not_beaten)}." if not_beaten else "."))
+    sizes = {(score.paper[0], score.examples) for score in scores if score.paper and score.paper[0] != score.examples}
+    for size, n in sorted(sizes):
+        sentences.append(f"The paper's numbers are at {size:,} examples, ours here at {n:,}: they are not comparable.")
+    return sentences
 
 
-def _list(some: Sequence[Score]) -> str:
-    return ", ".join(f"{score.method} ({score.r:.1f})" for score in some)
+def _list(scores: Sequence[Score]) -> str:
+    return ", ".join(f"{score.method} ({score.r:.1f})" for score in scores)
 
 
 def curve_rows(traces: Iterable[Trace], shown: Iterable[Trace]) -> Iterable[tuple[Any, ...]]:
     """Yield the rows of every curve of every learner of every grid, marked by whether tables and pictures show it."""
-    chosen = {(trace.panel, trace.method, trace.setting) for trace in shown}
+    shown_curves = {(trace.panel, trace.method, trace.setting) for trace in shown}
     for trace in traces:
-        who = (trace.panel, trace.method, trace.setting)
+        curve_id = (trace.panel, trace.method, trace.setting)
         regrets: list[tuple[float | None, float | None]] = [(None, None)] * len(trace.example)
         if trace.regret is not None:
             regrets = [(_finite(a), _finite(b)) for a, b in zip(trace.regret, trace.normalized, strict=True)]
         for example, loss, regret in zip(trace.example, trace.loss, regrets, strict=True):
-            yield (*who, int(who in chosen), trace.draw, int(example), _finite(loss), *regret)
+            yield (*curve_id, int(curve_id in shown_curves), trace.draw, int(example), _finite(loss), *regret)
 
 
 def summary_rows(scores: Sequence[Score]) -> Iterable[tuple[Any, ...]]:
     """Yield the rows of the table in full precision."""
     for score in scores:
         size, *paper = (score.paper[0], *map(_finite, score.paper[1:])) if score.paper else ("", "", "")
-        numbers = map(_finite, (score.r, score.r_std, score.ratio, score.ratio_std))
+        values = map(_finite, (score.r, score.r_std, score.ratio, score.ratio_std))
         head = (score.panel, score.method, score.setting, score.examples, len(score.traces))
-        yield (*head, size, paper[0], *numbers, paper[1], _finite(score.seconds))
+        yield (*head, size, paper[0], *values, paper[1], _finite(score.seconds))
 
 
 def _finite(value: Any) -> float | None:

@@ -46,15 +46,15 @@ class Method:
         fixed = {"intercept": intercept, **self.settings}
         if self.varied is None:
             return [Contestant(self.name, "", make(n_features, **fixed))]
-        found = []
+        entrants = []
         for value in self.values:
-            name, given = self.varied, value
+            name, setting = self.varied, value
             text = f"{name.replace('_', ' ')} {value:g}"
             if name == PRIOR:
-                name, given = "prior_variance", value * true_prior
-                text = f"prior {given:g}" if np.ndim(given) == 0 else f"prior x {value:g}"
-            found.append(Contestant(self.name, text, make(n_features, **fixed, **{name: given})))
-        return found
+                name, setting = "prior_variance", value * true_prior
+                text = f"prior {setting:g}" if np.ndim(setting) == 0 else f"prior x {value:g}"
+            entrants.append(Contestant(self.name, text, make(n_features, **fixed, **{name: setting})))
+        return entrants
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Panel:
     def stream(self, seed: int) -> simulate.Simulation:
         return simulate.GENERATORS[self.generator](seed=seed, **self.settings)
 
-    def n_examples(self, quick: bool, asked: int | None) -> int:
-        return asked or self.examples[1 if quick else 0]
+    def n_examples(self, quick: bool, requested: int | None) -> int:
+        return requested or self.examples[1 if quick else 0]
 
 
 @dataclass(frozen=True)
@@ -139,24 +139,24 @@ def one_pass(
         losses = None
         if truth is not None:
             losses = evaluate.comparator_losses(batch, truth, 0.0, links.link_code(link))
-        now = time.thread_time()
-        shared, clock = shared + now - clock, now
+        time_now = time.thread_time()
+        shared, clock = shared + time_now - clock, time_now
         for k, contestant in enumerate(contestants):
             probabilities = contestant.learner.learn(batch)
             meters[k].add(probabilities, batch.labels, batch.weights, comparator_losses=losses, nonzeros=batch.nonzeros)
-            now = time.thread_time()
-            spent[k], clock = spent[k] + now - clock, now
+            time_now = time.thread_time()
+            spent[k], clock = spent[k] + time_now - clock, time_now
         on_batch(len(batch))
-    found = []
+    traces = []
     for contestant, meter, seconds in zip(contestants, meters, spent, strict=True):
         curve = meter.curve()  # `result` would also compute AUC and more, which are not needed here
-        found.append(
+        traces.append(
             Trace(
                 panel, contestant.method, contestant.setting, draw,
                 curve["example"], curve["cumulative_loss"], curve.get("regret"), shared + float(seconds),
             )
         )  # fmt: skip
-    return found
+    return traces
 
 
 @dataclass(frozen=True)

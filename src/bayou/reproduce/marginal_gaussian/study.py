@@ -68,8 +68,8 @@ def run(
     )
     traces = run_all(jobs, options.jobs, options.watch)
     scores = [score for panel in panels for score in results.scores(panel, traces)]
-    shown = [trace for score in scores for trace in score.traces]
-    report.csv(results.CURVE_COLUMNS, results.curve_rows([*traces, *more], [*shown, *more_shown]))
+    shown_traces = [trace for score in scores for trace in score.traces]
+    report.csv(results.CURVE_COLUMNS, results.curve_rows([*traces, *more], [*shown_traces, *more_shown]))
     report.csv(results.SUMMARY_COLUMNS, results.summary_rows(scores), suffix="-summary")
     draw(report, panels, scores)
     title = f"{title}; {_count(seeds, 'draw')}, T = {' and '.join(f'{size:,}' for size in sizes)}"
@@ -79,12 +79,12 @@ def run(
 
 def _estimate(report: Report, panels: Sequence[Panel], jobs: Sequence[PanelDraw], draws: tuple[int, int]) -> float:
     """Estimate the run time in minutes, scaled from that of the usual size with two processes."""
-    options, which = report.options, 0 if report.options.quick else 1
-    usual = sum(panel.n_examples(options.quick, None) * panel.active for panel in panels) * draws[which]
-    asked = sum(job.examples * job.panel.active for job in jobs)
-    at_once = min(2, len(panels) * draws[which]) / min(options.jobs, len(jobs))
-    return report.minutes[which] * asked / usual * at_once
+    options, index = report.options, 0 if report.options.quick else 1
+    usual = sum(panel.n_examples(options.quick, None) * panel.active for panel in panels) * draws[index]
+    requested = sum(job.examples * job.panel.active for job in jobs)
+    at_once = min(2, len(panels) * draws[index]) / min(options.jobs, len(jobs))
+    return report.minutes[index] * requested / usual * at_once
 
 
-def _count(some: Sequence[Any], what: str) -> str:
-    return f"{len(some)} {what}{'s' * (len(some) != 1)}"
+def _count(items: Sequence[Any], noun: str) -> str:
+    return f"{len(items)} {noun}{'s' * (len(items) != 1)}"

@@ -28,34 +28,34 @@ def run(report: Report) -> None:
     options = report.options
     long = (options.examples or 0) >= LONG
     panels = figure1.panels(LONG_METHODS if long else figure1.ALL)
-    share = LONG_SHARE if long and not options.quick else 1.0
-    study.run(report, "Table 1: regret and time", panels, draw, draws=(2, 5), share=share)
+    time_fraction = LONG_SHARE if long and not options.quick else 1.0
+    study.run(report, "Table 1: regret and time", panels, draw, draws=(2, 5), share=time_fraction)
 
 
-def draw(report: Report, panels: Sequence[Panel], found: Sequence[Score]) -> None:
+def draw(report: Report, panels: Sequence[Panel], scores: Sequence[Score]) -> None:
     """Draw a dot for every draw and a diamond for the paper's number, side by side for each method."""
     with report.picture(10.4, 4.8) as figure:
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for one, panel in zip(axes, panels, strict=True):
-            mine = [score for score in found if score.panel == panel.name]
-            for row, score in enumerate(mine):
+        for panel_axes, panel in zip(axes, panels, strict=True):
+            panel_scores = [score for score in scores if score.panel == panel.name]
+            for row, score in enumerate(panel_scores):
                 last = [trace.normalized[-1] for trace in score.traces]
                 colour = picture.LINES[score.method][0]
-                one.plot(last, [row] * len(last), "o", color=colour, markersize=5, alpha=0.6)
-                one.plot(score.r, row, "|", color=colour, markersize=16, markeredgewidth=2.4)
+                panel_axes.plot(last, [row] * len(last), "o", color=colour, markersize=5, alpha=0.6)
+                panel_axes.plot(score.r, row, "|", color=colour, markersize=16, markeredgewidth=2.4)
                 if score.paper:
-                    one.plot(score.paper[1], row, "D", markersize=7, color=INK, markerfacecolor="none")
-            one.axvline(picture.bound_of(panel), color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=1)
-            one.set_yticks(range(len(mine)), [score.method for score in mine])
-            one.set_ylim(len(mine) - 0.5, -0.5)
-            one.set_xlim(left=0)
-            plots.grid(one, axis="x")
-            one.set(title=f"{panel.title}, T = {mine[0].examples:,}", xlabel="regret / ln T")
+                    panel_axes.plot(score.paper[1], row, "D", markersize=7, color=INK, markerfacecolor="none")
+            panel_axes.axvline(picture.bound_of(panel), color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=1)
+            panel_axes.set_yticks(range(len(panel_scores)), [score.method for score in panel_scores])
+            panel_axes.set_ylim(len(panel_scores) - 0.5, -0.5)
+            panel_axes.set_xlim(left=0)
+            plots.grid(panel_axes, axis="x")
+            panel_axes.set(title=f"{panel.title}, T = {panel_scores[0].examples:,}", xlabel="regret / ln T")
         dot = axes[0].plot([], [], "o", color=GREY, markersize=5)[0]
         mean = axes[0].plot([], [], "|", color=GREY, markersize=16, markeredgewidth=2.4)[0]
         diamond = axes[0].plot([], [], "D", markersize=7, color=INK, markerfacecolor="none")[0]
         bound = axes[0].plot([], [], color=GREY, linestyle=(0, (6, 3)), linewidth=1.3)[0]
-        printed = {score.paper[0] for score in found if score.paper}
+        printed = {score.paper[0] for score in scores if score.paper}
         paper = "the paper" + (f", T = {printed.pop():,}" if len(printed) == 1 else "")
         names = ["one draw", "mean", paper, "0.5 ln T per parameter"]
         figure.legend([dot, mean, diamond, bound], names, loc="outside lower center", ncols=4, frameon=False)

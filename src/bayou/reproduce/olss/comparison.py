@@ -67,11 +67,11 @@ def _worth(y: np.ndarray, probability: np.ndarray) -> dict[str, float]:
 def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
     """Yield the models of all settings of all methods on one order of the training rows."""
     rows = np.random.default_rng(order).permutation(len(problem.y))
-    learned, held = rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
+    learned, validation = rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
     X, y = problem.X[learned], problem.y[learned]
     weights = None if problem.weights is None else problem.weights[learned]
     batch = Batch.from_csr(X, y, weights)
-    sets = [("valid", problem.X[held], problem.y[held]), *problem.tests]
+    sets = [("valid", problem.X[validation], problem.y[validation]), *problem.tests]
     n = X.shape[1]
 
     def judged(method: str, setting: str, size: int, probability: Any, seconds: float) -> Model:
@@ -83,10 +83,10 @@ def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
         for prior in PRIORS[::4] if quick else PRIORS:
             learner = SpikeSlab(n, inclusion_prior=prior, slab_variance=tau)
             seconds = timed(learner, batch)
-            chosen = np.where(learner.log_odds > 0, learner.mean, 0.0)
+            weights_kept = np.where(learner.log_odds > 0, learner.mean, 0.0)
             bias, setting = learner.intercept[0], f"rho0 {prior:g}, tau0 {tau:g}"
             size = int(np.count_nonzero(learner.log_odds > 0))
-            yield judged(OURS, setting, size, lambda Z, w=chosen, b=bias: ndtr(Z @ w + b), seconds)
+            yield judged(OURS, setting, size, lambda Z, w=weights_kept, b=bias: ndtr(Z @ w + b), seconds)
             if prior == PRIORS[0]:
                 yield judged(FULL, setting, n, lambda Z, one=learner: _full(one, Z), seconds)
     for alpha in ALPHAS[1::3] if quick else ALPHAS:
@@ -99,8 +99,8 @@ def models(problem: Problem, order: int, quick: bool) -> Iterable[Model]:
                 lambda Z, w=w, b=bias: 1 / (1 + np.exp(-np.clip(Z @ w + b, -700, 700))), seconds,
             )  # fmt: skip
     if importlib.util.find_spec("vowpalwabbit") is not None:
-        found, seconds = _vw(X, y, weights, [Z for _, Z, _ in sets])
-        by_rows = {id(Z): p for (_, Z, _), p in zip(sets, found, strict=True)}
+        probabilities, seconds = _vw(X, y, weights, [Z for _, Z, _ in sets])
+        by_rows = {id(Z): p for (_, Z, _), p in zip(sets, probabilities, strict=True)}
         yield judged(VW, "defaults", n, lambda Z: by_rows[id(Z)], seconds)
 
 
@@ -117,8 +117,8 @@ def _full(learner: SpikeSlab, Z: csr_array) -> np.ndarray:
     return ndtr((mean + bias) / np.sqrt(1 + variance + bias_variance))
 
 
-def _vw(X: csr_array, y: np.ndarray, weights: Any, others: Sequence[csr_array]) -> tuple[list[np.ndarray], float]:
-    """Return VW's probabilities on `others` after one pass over X, and its seconds, which include reading text."""
+def _vw(X: csr_array, y: np.ndarray, weights: Any, test_sets: Sequence[csr_array]) -> tuple[list[np.ndarray], float]:
+    """Return VW's probabilities on `test_sets` after one pass over X, and its seconds, which include reading text."""
     command = [sys.executable, "-P", "-m", "vowpalwabbit", "--quiet", "-b", "20"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -127,59 +127,59 @@ def _vw(X: csr_array, y: np.ndarray, weights: Any, others: Sequence[csr_array]) 
         learn = ["--loss_function", "logistic", "-d", str(folder / "train.vw"), "-f", str(folder / "m.vw")]
         subprocess.run([*command, *learn], check=True, capture_output=True)
         seconds = time.perf_counter() - start
-        found = []
-        for Z in others:
+        probabilities = []
+        for Z in test_sets:
             _vw_text(folder / "test.vw", Z, None, None)
             ask = ["-t", "-i", str(folder / "m.vw"), "-d", str(folder / "test.vw"), "-p", str(folder / "p.txt")]
             subprocess.run([*command, *ask, "--link", "logistic"], check=True, capture_output=True)
-            found.append(np.loadtxt(folder / "p.txt", usecols=0, ndmin=1))
-    return found, seconds
+            probabilities.append(np.loadtxt(folder / "p.txt", usecols=0, ndmin=1))
+    return probabilities, seconds
 
 
 def _vw_text(path: Path, X: csr_array, y: Any, weights: Any) -> None:
     with open(path, "w") as file:
         for row in range(X.shape[0]):
-            part = slice(X.indptr[row], X.indptr[row + 1])
+            span = slice(X.indptr[row], X.indptr[row + 1])
             label = "" if y is None else "1" if y[row] else "-1"
             weight = "" if weights is None else f" {weights[row]:g}"
-            features = " ".join(f"{j}:{x:g}" for j, x in zip(X.indices[part], X.data[part], strict=True))
+            features = " ".join(f"{j}:{x:g}" for j, x in zip(X.indices[span], X.data[span], strict=True))
             file.write(f"{label}{weight} | {features}\n")
 
 
 # --- results --------------------------------------------------------------------------------------------------------
 
 
-def best(found: Sequence[Model], method: str, measure: str, order: int, size: int) -> Model | None:
+def best(candidates: Sequence[Model], method: str, measure: str, order: int, size: int) -> Model | None:
     """Return the model of a method and order with 1 to `size` features that is best on the validation rows."""
-    fitting = [m for m in found if m.method == method and m.order == order and 0 < m.size <= size]
+    fitting = [m for m in candidates if m.method == method and m.order == order and 0 < m.size <= size]
     return max(fitting, key=lambda m: m.valid[measure], default=None)
 
 
-def at_size(found: Sequence[Model], method: str, measure: str, size: int, test: str | None = None) -> np.ndarray:
+def at_size(candidates: Sequence[Model], method: str, measure: str, size: int, test: str | None = None) -> np.ndarray:
     """Return the test score of the best model of each order, NaN where there is none; the mean of all tests if None."""
     worth = []
-    for order in sorted({model.order for model in found}):
-        model = best(found, method, measure, order, size)
+    for order in sorted({model.order for model in candidates}):
+        model = best(candidates, method, measure, order, size)
         values = [] if model is None else [w[measure] for name, w in model.test.items() if test in (None, name)]
         worth.append(np.mean(values) if values else np.nan)
     return np.array(worth)
 
 
-def everything(found: Sequence[Model], method: str, measure: str, test: str | None = None) -> np.ndarray:
+def everything(candidates: Sequence[Model], method: str, measure: str, test: str | None = None) -> np.ndarray:
     """Return the test score of each order for models of any size."""
-    return at_size(found, method, measure, 1 << 62, test)
+    return at_size(candidates, method, measure, 1 << 62, test)
 
 
-def add_table(report: Report, title: str, found: Sequence[Model], measure: str, tests: bool = False) -> None:
+def add_table(report: Report, title: str, candidates: Sequence[Model], measure: str, tests: bool = False) -> None:
     """Add a table: problems (and tests) and methods down, numbers of features across; all features last."""
     rows = []
-    for problem in dict.fromkeys(model.problem for model in found):
-        some = [model for model in found if model.problem == problem]
-        for test in list(some[0].test) if tests else [None]:
-            what = problem if test is None else f"{problem}, {test}"
-            for method, whole in ((OURS, FULL), (RIVAL, None), ("VW", VW)):
-                cells = [_cell(at_size(some, method, measure, size, test)) for size in SIZES]
-                rows.append((what, method, *cells, _cell(everything(some, whole, measure, test)) if whole else "-"))
+    for problem in dict.fromkeys(model.problem for model in candidates):
+        subset = [model for model in candidates if model.problem == problem]
+        for test in list(subset[0].test) if tests else [None]:
+            name = problem if test is None else f"{problem}, {test}"
+            for method, full in ((OURS, FULL), (RIVAL, None), ("VW", VW)):
+                cells = [_cell(at_size(subset, method, measure, size, test)) for size in SIZES]
+                rows.append((name, method, *cells, _cell(everything(subset, full, measure, test)) if full else "-"))
     columns = ("what", "method", *(f"{size:,}" for size in SIZES), "all")
     report.table(f"{title}: {measure} with at most this many features", columns, rows)
 
@@ -191,14 +191,14 @@ def _cell(values: np.ndarray) -> str:
     return f"{values.mean():.3f}" + (f"±{values.std():.3f}" if len(values) > 1 else "")
 
 
-def add_seconds(report: Report, found: Sequence[Model]) -> None:
+def add_seconds(report: Report, candidates: Sequence[Model]) -> None:
     """Add a table of the seconds of one pass: of CPU in memory for ours, of the clock from text for VW."""
     rows = []
-    for problem in dict.fromkeys(model.problem for model in found):
-        some = [model for model in found if model.problem == problem]
+    for problem in dict.fromkeys(model.problem for model in candidates):
+        of_problem = [model for model in candidates if model.problem == problem]
         spent = [
-            f"{np.median([m.seconds for m in some if m.method == method]) * 1e3:.0f} ms" if any(
-                m.method == method for m in some
+            f"{np.median([m.seconds for m in of_problem if m.method == method]) * 1e3:.0f} ms" if any(
+                m.method == method for m in of_problem
             ) else "-"
             for method in (OURS, RIVAL, VW)
         ]  # fmt: skip
@@ -206,7 +206,7 @@ def add_seconds(report: Report, found: Sequence[Model]) -> None:
     report.table("Time of one pass (VW: from text, start-up included)", ("what", OURS, RIVAL, "VW"), rows)
 
 
-def write(report: Report, found: Sequence[Model]) -> None:
+def write(report: Report, candidates: Sequence[Model]) -> None:
     """Write a CSV file of all models and their measures."""
     measured = [f"valid_{measure}" for measure in MEASURES]
     columns = ["problem", "method", "setting", "order", "size", "seconds", *measured, "test", *MEASURES]
@@ -215,7 +215,7 @@ def write(report: Report, found: Sequence[Model]) -> None:
             m.problem, m.method, m.setting, m.order, m.size, f"{m.seconds:.6g}",
             *(f"{m.valid[k]:.6g}" for k in MEASURES), test, *(f"{worth[k]:.6g}" for k in MEASURES),
         ]
-        for m in found
+        for m in candidates
         for test, worth in m.test.items()
     ]  # fmt: skip
     report.csv(columns, rows, end="\n")
@@ -224,32 +224,32 @@ def write(report: Report, found: Sequence[Model]) -> None:
 def run_all(report: Report, problems: Sequence[Problem]) -> list[Model]:
     """Learn every problem in every order and return the models."""
     orders = report.options.seeds(1, 3)
-    found: list[Model] = []
+    all_models: list[Model] = []
     for problem, order in report.each(list(product(problems, orders))):
         if order == orders[0]:
             rows, features = problem.X.shape
             report.options.say(f"{problem.name}: {rows:,} rows, {features:,} features, {len(orders)} orders")
-        found += models(problem, order, report.options.quick)
-    return found
+        all_models += models(problem, order, report.options.quick)
+    return all_models
 
 
 COLOURS = {OURS: BLUE, RIVAL: ORANGE, FULL: SKY, VW: GREY}
 
 
-def panel(axes: Any, found: Sequence[Model], measure: str, test: str | None, title: str) -> None:
+def panel(axes: Any, candidates: Sequence[Model], measure: str, test: str | None, title: str) -> None:
     """Draw the measure against the number of features: the mean over orders, and their spread as a band."""
-    most = max((m.size for m in found if m.method in (OURS, RIVAL)), default=10)
-    sizes = np.unique(np.geomspace(5, max(most, 10), 30).astype(int))
+    max_size = max((m.size for m in candidates if m.method in (OURS, RIVAL)), default=10)
+    sizes = np.unique(np.geomspace(5, max(max_size, 10), 30).astype(int))
     for method in (RIVAL, OURS):
-        worth = np.array([at_size(found, method, measure, int(size), test) for size in sizes])
-        there = ~np.isnan(worth).any(axis=1)
-        if there.any():
-            mean, spread = worth[there].mean(axis=1), worth[there].std(axis=1)
-            axes.plot(sizes[there], mean, color=COLOURS[method], linewidth=2.2, label=method)
+        worth = np.array([at_size(candidates, method, measure, int(size), test) for size in sizes])
+        is_known = ~np.isnan(worth).any(axis=1)
+        if is_known.any():
+            mean, spread = worth[is_known].mean(axis=1), worth[is_known].std(axis=1)
+            axes.plot(sizes[is_known], mean, color=COLOURS[method], linewidth=2.2, label=method)
             low, high = mean - spread, mean + spread
-            axes.fill_between(sizes[there], low, high, color=COLOURS[method], alpha=0.15, linewidth=0)
+            axes.fill_between(sizes[is_known], low, high, color=COLOURS[method], alpha=0.15, linewidth=0)
     for method in (FULL, VW):
-        worth = everything(found, method, measure, test)
+        worth = everything(candidates, method, measure, test)
         if len(worth) and not np.isnan(worth).any():
             axes.axhline(worth.mean(), color=COLOURS[method], linestyle=(0, (4, 2)), linewidth=1.4, label=method)
     axes.set(xscale="log", title=title, xlabel="features", ylabel=measure)
@@ -264,13 +264,13 @@ def legend(figure: Any, axes: Any) -> None:
 
 def report_later_periods(report: Report, title: str, problem: Callable[[Path], Problem]) -> None:
     """Report a figure of three later periods of a set in time order, which `problem` reads from the data folder."""
-    found = run_all(report, [problem(folder(report.options.data))])
-    tests = list(found[0].test)
+    all_models = run_all(report, [problem(folder(report.options.data))])
+    tests = list(all_models[0].test)
     with report.picture(4.4 * len(tests), 4, pad=None) as figure:
         axes = figure.subplots(1, len(tests), squeeze=False)[0]
-        for one, test in zip(axes, tests, strict=True):
-            panel(one, found, "AUC", test, f"{found[0].problem}, {test}")
+        for panel_axes, test in zip(axes, tests, strict=True):
+            panel(panel_axes, all_models, "AUC", test, f"{all_models[0].problem}, {test}")
         legend(figure, axes[0])
-    write(report, found)
-    add_table(report, title, found, "AUC", tests=True)
-    add_seconds(report, found)
+    write(report, all_models)
+    add_table(report, title, all_models, "AUC", tests=True)
+    add_seconds(report, all_models)

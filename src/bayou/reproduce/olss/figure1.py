@@ -17,20 +17,20 @@ PRIORS = (0.5, 0.1, 0.01, 1e-3, 1e-5, 1e-7, 1e-10, 1e-20)
 
 
 def run(report: Report) -> None:
-    where = data.folder(report.options.data)
-    problems = data.text_problems(where, report.options.quick)
-    problems += [data.talkingdata(where)] if report.options.quick else data.click_problems(where)
+    folder = data.folder(report.options.data)
+    problems = data.text_problems(folder, report.options.quick)
+    problems += [data.talkingdata(folder)] if report.options.quick else data.click_problems(folder)
     orders = report.options.seeds(1, 3)
     report.say(f"{len(problems)} sets, {len(PRIORS)} priors, {len(orders)} orders")
     counts = {problem.name: np.zeros((len(orders), len(PRIORS)), int) for problem in problems}
     seconds = dict.fromkeys(counts, 0.0)
-    for problem, (at, order) in report.each(list(product(problems, enumerate(orders)))):
+    for problem, (order_index, order) in report.each(list(product(problems, enumerate(orders)))):
         shuffled = np.random.default_rng(order).permutation(len(problem.y))
         batch = Batch.from_csr(problem.X[shuffled], problem.y[shuffled])
         for prior, rho in enumerate(PRIORS):
             learner = SpikeSlab(batch.max_index + 1, inclusion_prior=rho, slab_variance=problem.usual_slab_variance)
             seconds[problem.name] += timed(learner, batch)
-            counts[problem.name][at, prior] = len(learner.selected)
+            counts[problem.name][order_index, prior] = len(learner.selected)
     lines = [
         (name, order, rho, count)
         for name, selected in counts.items()
@@ -57,9 +57,9 @@ def _draw(report: Report, features: dict[str, int], counts: dict[str, np.ndarray
     with report.picture(8.5, 5, pad=None) as figure:
         axes = figure.subplots()
         for k, (name, selected) in enumerate(counts.items()):
-            share = np.maximum(selected, 0.5) / features[name]
-            (line,) = axes.plot(PRIORS, share.mean(axis=0), "o-" if k < 10 else "o--", markersize=3.5, label=name)
-            low, high, colour = share.min(axis=0), share.max(axis=0), line.get_color()
+            fraction = np.maximum(selected, 0.5) / features[name]
+            (line,) = axes.plot(PRIORS, fraction.mean(axis=0), "o-" if k < 10 else "o--", markersize=3.5, label=name)
+            low, high, colour = fraction.min(axis=0), fraction.max(axis=0), line.get_color()
             axes.fill_between(PRIORS, low, high, color=colour, alpha=0.15, linewidth=0)
         axes.set(xscale="log", yscale="log", xlabel="rho0, the inclusion prior", ylabel="share of features selected")
         axes.set_title("features selected against the inclusion prior")

@@ -67,8 +67,8 @@ class River:
     def learn(self, batch: Batch) -> np.ndarray:
         means = np.empty(len(batch))
         for k, y in enumerate(batch.labels):  # type: ignore[arg-type]
-            part = slice(batch.indptr[k], batch.indptr[k + 1])
-            x = dict(zip(batch.indices[part].tolist(), batch.values[part].tolist(), strict=True))
+            span = slice(batch.indptr[k], batch.indptr[k + 1])
+            x = dict(zip(batch.indices[span].tolist(), batch.values[span].tolist(), strict=True))
             means[k] = self._model.predict_one(x)
             self._model.learn_one(x, float(y))
         return np.clip(np.nan_to_num(means, nan=1e6), -1e6, 1e6)
@@ -86,7 +86,7 @@ class Baseline:
 
 def methods() -> tuple[list[Baseline], str | None]:
     """Return our methods, then the others, and a sentence if river is not installed."""
-    found = [
+    baselines = [
         Baseline("Shrinkage", lambda n, a: Shrinkage(n, penalty=a, bounded=False), (1.0, 0.01, 0.1, 10.0, 100.0)),
         Baseline("Gaussian", lambda n, v: Gaussian(n, prior_variance=v, bounded=False), (1.0, 1e-4, 1e-3, 1e-2, 0.1)),
         Baseline("online ridge", lambda n, a: OnlineRidge(n, a), (1.0, 0.01, 0.1, 10.0, 100.0)),
@@ -95,7 +95,7 @@ def methods() -> tuple[list[Baseline], str | None]:
     try:
         from river import linear_model, optim
     except ImportError:
-        return found, "river is not installed: its two regressors are left out (pip install river)."
+        return baselines, "river is not installed: its two regressors are left out (pip install river)."
 
     def linear(n: int, rate: float) -> River:
         return River(linear_model.LinearRegression(optimizer=optim.SGD(rate), intercept_lr=rate))
@@ -103,9 +103,9 @@ def methods() -> tuple[list[Baseline], str | None]:
     def bayesian(n: int, setting: None) -> River:
         return River(linear_model.BayesianLinearRegression())
 
-    found.append(Baseline("river linear", linear, (0.01, 1e-4, 1e-3, 0.1)))
-    found.append(Baseline("river Bayesian", bayesian, (None,), MOST_FOR_RIVERS_BAYES))
-    return found, None
+    baselines.append(Baseline("river linear", linear, (0.01, 1e-4, 1e-3, 0.1)))
+    baselines.append(Baseline("river Bayesian", bayesian, (None,), MOST_FOR_RIVERS_BAYES))
+    return baselines, None
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,14 @@ class BaselineRun:
 
 
 def run_one(
-    one: RegressionSet, method: Baseline, setting: Any, X: np.ndarray, y: np.ndarray, draw: int, truth: Any
+    dataset: RegressionSet, method: Baseline, setting: Any, X: np.ndarray, y: np.ndarray, draw: int, truth: Any
 ) -> BaselineRun:
     """Run a learner over all rows, predicting each before learning it."""
     learner = method.make(X.shape[1], setting)
     start = time.perf_counter()
     result = progressive(learner, Batch.from_csr(X, y), truth=truth, task="regression")
     default = setting == method.settings[0]
-    return BaselineRun(one.name, method.name, setting, default, draw, result, time.perf_counter() - start)
+    return BaselineRun(dataset.name, method.name, setting, default, draw, result, time.perf_counter() - start)
 
 
 def mean_loss(runs: Iterable[BaselineRun]) -> float:
@@ -138,10 +138,10 @@ def mean_loss(runs: Iterable[BaselineRun]) -> float:
 
 def chosen(runs: Sequence[BaselineRun], set_name: str, method: str, best: bool) -> list[BaselineRun]:
     """Return the runs of a method on a set, at its default or at the setting with the smallest mean loss, if any."""
-    mine = [run for run in runs if (run.set, run.method) == (set_name, method)]
-    if not best or not mine:
-        return [run for run in mine if run.default]
+    method_runs = [run for run in runs if (run.set, run.method) == (set_name, method)]
+    if not best or not method_runs:
+        return [run for run in method_runs if run.default]
     by_setting: dict[Any, list[BaselineRun]] = {}
-    for run in mine:
+    for run in method_runs:
         by_setting.setdefault(run.setting, []).append(run)
     return min(by_setting.values(), key=mean_loss)

@@ -37,40 +37,40 @@ class Measured(NamedTuple):
     corollary_1: float
 
 
-def measure(what: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: float = 1e-6) -> Measured:
+def measure(name: str, X: np.ndarray, y: np.ndarray, penalty: float, floor: float = 1e-6) -> Measured:
     """Learn without an intercept, as the paper does, and return the losses and the bound."""
     n = X.shape[1]
     learner = Shrinkage(n, penalty=penalty, floor=floor, intercept=False, bounded=False)
     means = learner.learn(Batch.from_csr(X[:-1], y[:-1]))
-    before = np.maximum(np.abs(learner.mean), floor)
+    previous_abs = np.maximum(np.abs(learner.mean), floor)
     means = np.append(means, learner.learn(Batch.from_csr(X[-1:], y[-1:])))
-    M, b, largest = X.T @ X, X.T @ y, float(np.abs(y).max())
-    root = np.sqrt(before)
+    M, b, max_label = X.T @ X, X.T @ y, float(np.abs(y).max())
+    root = np.sqrt(previous_abs)
     K = penalty * np.eye(n) + root[:, None] * M * root  # S A S
-    least = float(y @ y - (root * b) @ np.linalg.solve(K, root * b))
-    log_det = float(np.linalg.slogdet(K)[1] - np.log(before).sum())
-    theorem = 2 * n * math.log(16 * largest**2 / (penalty * math.sqrt(math.pi)))
-    theorem += log_det - n * math.log(8 * largest**2)
+    min_loss = float(y @ y - (root * b) @ np.linalg.solve(K, root * b))
+    log_det = float(np.linalg.slogdet(K)[1] - np.log(previous_abs).sum())
+    theorem = 2 * n * math.log(16 * max_label**2 / (penalty * math.sqrt(math.pi)))
+    theorem += log_det - n * math.log(8 * max_label**2)
     low, reach = float(np.abs(learner.mean).sum()), float(np.abs(X).max())
     corollary = math.inf
     if low > 0:
-        corollary = n * math.log(32 * largest**2 * (penalty + low * len(y) * reach**2) / (penalty**2 * low * math.pi))
+        corollary = n * math.log(32 * max_label**2 * (penalty + low * len(y) * reach**2) / (penalty**2 * low * math.pi))
     loss = float(np.sum((y - means) ** 2))
     best = least_squares([Batch.from_csr(X, y)], n)
-    bounds = (least + largest**2 * part for part in (theorem, corollary))
-    return Measured(what, len(y), n, penalty, loss, best.loss, loss - best.loss, *bounds)
+    bounds = (min_loss + max_label**2 * term for term in (theorem, corollary))
+    return Measured(name, len(y), n, penalty, loss, best.loss, loss - best.loss, *bounds)
 
 
 def run(report: Report) -> None:
     options = report.options
     report.say_minutes()
     bounds = []
-    for one, X, y in report.each(datasets.load(options.say)):
-        X, y = datasets.draw_of(one, X, y, options.first_seed, options.quick, options.examples)
-        bounds.append(measure(one.name, X, y, 1.0))
-    ones = np.ones((300, 1))
-    bounds.append(measure("x = y = 1, as printed", ones, ones[:, 0], 100.0, NO_FLOOR))
-    bounds.append(measure("x = y = 1, with a floor", ones, ones[:, 0], 100.0))
+    for dataset, X, y in report.each(datasets.load(options.say)):
+        X, y = datasets.draw_of(dataset, X, y, options.first_seed, options.quick, options.examples)
+        bounds.append(measure(dataset.name, X, y, 1.0))
+    unit_rows = np.ones((300, 1))
+    bounds.append(measure("x = y = 1, as printed", unit_rows, unit_rows[:, 0], 100.0, NO_FLOOR))
+    bounds.append(measure("x = y = 1, with a floor", unit_rows, unit_rows[:, 0], 100.0))
     report.csv(Measured._fields, bounds)
     rows = (
         (

@@ -62,26 +62,26 @@ def load(say: Callable[[str], Any]) -> list[tuple[RegressionSet, np.ndarray, np.
         from sklearn.datasets import load_diabetes
 
         return [(SETS[0], *standardised(*load_diabetes(return_X_y=True, scaled=False)))]
-    return [(one, *standardised(*_read(folder, one))) for one in SETS]
+    return [(dataset, *standardised(*_read(folder, dataset))) for dataset in SETS]
 
 
-def _read(folder: Path, one: RegressionSet) -> tuple[np.ndarray, np.ndarray]:
-    if one.label is None:
+def _read(folder: Path, dataset: RegressionSet) -> tuple[np.ndarray, np.ndarray]:
+    if dataset.label is None:
         from sklearn.datasets import load_svmlight_file
 
-        X, y = load_svmlight_file(str(folder / one.file), zero_based=False)
+        X, y = load_svmlight_file(str(folder / dataset.file), zero_based=False)
         return X.toarray(), y
-    with gzip.open(folder / one.file, "rt", newline="") as file:
+    with gzip.open(folder / dataset.file, "rt", newline="") as file:
         rows = list(csv.DictReader(file))
     columns = []
     for name in rows[0]:
-        if name not in (one.label, *one.ignore):
+        if name not in (dataset.label, *dataset.ignore):
             cells = [row[name] for row in rows]
             try:
                 columns.append(np.array(cells, float)[:, None])
             except ValueError:  # text: one indicator per value
                 columns.append((np.array(cells)[:, None] == np.unique(cells)).astype(float))
-    return np.hstack(columns), np.array([float(row[one.label]) for row in rows])
+    return np.hstack(columns), np.array([float(row[dataset.label]) for row in rows])
 
 
 def standardised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,10 +91,10 @@ def standardised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_of(
-    one: RegressionSet, X: np.ndarray, y: np.ndarray, seed: int, quick: bool, examples: int | None
+    dataset: RegressionSet, X: np.ndarray, y: np.ndarray, seed: int, quick: bool, examples: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows in the order of a draw, limited in quick runs and by `examples`."""
-    order = np.arange(len(y)) if one.in_order else np.random.default_rng(seed).permutation(len(y))
-    most = (QUICK_ROWS if X.shape[1] <= WIDE else QUICK_WIDE_ROWS) if quick else len(y)
-    order = order[: min(most, examples or most)]
+    order = np.arange(len(y)) if dataset.in_order else np.random.default_rng(seed).permutation(len(y))
+    max_rows = (QUICK_ROWS if X.shape[1] <= WIDE else QUICK_WIDE_ROWS) if quick else len(y)
+    order = order[: min(max_rows, examples or max_rows)]
     return X[order], y[order]

@@ -20,10 +20,10 @@ FLOOR = 1e-2
 def columns() -> np.ndarray:
     """Return the steps, w, |w|, w^2/d with d = |w| of the previous step, and the same with d bounded below."""
     w = np.linspace(-1.0, 1.0, STEPS + 1)
-    before = np.abs(np.append(w[0], w[:-1]))
+    previous_abs = np.abs(np.append(w[0], w[:-1]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        square = w**2 / before
-    return np.array([np.arange(STEPS + 1), w, np.abs(w), square, w**2 / np.maximum(before, FLOOR)])
+        square = w**2 / previous_abs
+    return np.array([np.arange(STEPS + 1), w, np.abs(w), square, w**2 / np.maximum(previous_abs, FLOOR)])
 
 
 def run(report: Report) -> None:

@@ -1,7 +1,7 @@
 """Evaluation that the online Bayesian lasso's paper leaves as future work: eleven sets, against the usual rivals.
 
 Every example is predicted before it is learned. Regret is measured against the best fixed weights in hindsight (least
-squares with an intercept), and 90 % intervals are counted. Every method runs at its default and at the best of a few
+squares with an intercept), and 90% intervals are counted. Every method runs at its default and at the best of a few
 settings, chosen in hindsight.
 """
 
@@ -39,14 +39,14 @@ def run(report: Report) -> None:
     methods, missing = baselines.methods()
     report.say_minutes()
     loaded = sets.load(options.say)
-    results = Results([one.name for one, _, _ in loaded], [method.name for method in methods])
-    for (one, X, y), seed in report.each(list(product(loaded, options.seeds(1, 1)))):
-        X, y = sets.draw_of(one, X, y, seed, options.quick, options.examples)
+    results = Results([data.name for data, _, _ in loaded], [method.name for method in methods])
+    for (data, X, y), seed in report.each(list(product(loaded, options.seeds(1, 1)))):
+        X, y = sets.draw_of(data, X, y, seed, options.quick, options.examples)
         best = least_squares([Batch.from_csr(X, y)], X.shape[1], intercept=True)
-        results.hindsight[one.name, seed], results.shapes[one.name] = best.loss / len(y), X.shape
+        results.hindsight[data.name, seed], results.shapes[data.name] = best.loss / len(y), X.shape
         for method in methods:
             if method.most_features is None or X.shape[1] <= method.most_features:
-                results.runs += [baselines.run_one(one, method, value, X, y, seed, best) for value in method.settings]
+                results.runs += [baselines.run_one(data, method, value, X, y, seed, best) for value in method.settings]
     report.csv(COLUMNS, results.lines())
     draw(report, results)
     head = ("stream", "size", *results.methods, "hindsight")
@@ -54,7 +54,7 @@ def run(report: Report) -> None:
         rows = results.losses(best_setting)
         report.table(f"Progressive squared loss, labels of variance 1; {title}", head, rows)
     head = ("stream", "Shrinkage", "best penalty", "Gaussian", "best prior")
-    report.table("Labels within 90 % intervals predicted for them", head, results.coverage())
+    report.table("Labels within 90% intervals predicted for them", head, results.coverage())
     report.notes += [*results.notes(), *([missing] if missing else [])]
 
 
@@ -73,17 +73,17 @@ class Results:
         for name in self.sets:
             cells = []
             for method in self.methods:
-                found = chosen(self.runs, name, method, best)
-                loss = mean_loss(found) if found else np.nan
-                text = "-" if not found else f"{loss:.4f}" if loss < 100 else "explodes"
-                setting = found and best and method != "river Bayesian"
-                cells.append(text + (f" ({found[0].setting:g})" if setting else ""))
+                method_runs = chosen(self.runs, name, method, best)
+                loss = mean_loss(method_runs) if method_runs else np.nan
+                text = "-" if not method_runs else f"{loss:.4f}" if loss < 100 else "explodes"
+                setting = method_runs and best and method != "river Bayesian"
+                cells.append(text + (f" ({method_runs[0].setting:g})" if setting else ""))
             fixed = np.mean([loss for (of, _), loss in self.hindsight.items() if of == name])
             rows, features = self.shapes[name]
             yield (name, f"{rows:,} x {features:,}", *cells, f"{fixed:.4f}")
 
     def covered(self, name: str, method: str, best: bool) -> Any:
-        """Return the fraction of a set's labels inside their 90 % predictive intervals."""
+        """Return the fraction of a set's labels inside their 90% predictive intervals."""
         return np.mean([run.result.coverage for run in chosen(self.runs, name, method, best)])
 
     def coverage(self) -> Iterator[tuple[str, ...]]:
@@ -94,16 +94,16 @@ class Results:
 
     def notes(self) -> Iterator[str]:
         """Yield sentences on which method has the lower loss, and on coverage."""
-        for best, how in ((False, "at the defaults"), (True, "at the best settings")):
-            parts = []
+        for best, qualifier in ((False, "at the defaults"), (True, "at the best settings")):
+            counts = []
             for rival in self.methods[1:]:
                 pairs = [[chosen(self.runs, name, of, best) for of in (OURS, rival)] for name in self.sets]
                 pairs = [pair for pair in pairs if all(pair)]
-                wins = sum(mean_loss(ours) < mean_loss(theirs) for ours, theirs in pairs)
-                parts.append(f"{rival} {wins} of {len(pairs)}")
-            yield f"Shrinkage has the lower loss {how}, against " + ", ".join(parts) + "."
-        inside = sum(COVERED[0] <= self.covered(name, OURS, False) <= COVERED[1] for name in self.sets)
-        yield f"Its 90 % intervals cover 85 to 95 % on {inside} of {len(self.sets)} sets at the default penalty."
+                wins = sum(mean_loss(our_runs) < mean_loss(rival_runs) for our_runs, rival_runs in pairs)
+                counts.append(f"{rival} {wins} of {len(pairs)}")
+            yield f"Shrinkage has the lower loss {qualifier}, against " + ", ".join(counts) + "."
+        n_covered = sum(COVERED[0] <= self.covered(name, OURS, False) <= COVERED[1] for name in self.sets)
+        yield f"Its 90% intervals cover 85 to 95% on {n_covered} of {len(self.sets)} sets at the default penalty."
 
     def lines(self) -> Iterator[tuple[Any, ...]]:
         """Yield every run with its numbers."""
@@ -121,21 +121,21 @@ def draw(report: Report, results: Results) -> None:
     rows = -(-len(results.sets) // columns)
     with report.picture(3.6 * columns + 1, 2.8 * rows + 0.8) as figure:
         axes = figure.subplots(rows, columns, squeeze=False)
-        for one in axes.flat[len(results.sets) :]:
-            one.set_axis_off()
-        for one, name in zip(axes.flat, results.sets, strict=False):
+        for panel_axes in axes.flat[len(results.sets) :]:
+            panel_axes.set_axis_off()
+        for panel_axes, name in zip(axes.flat, results.sets, strict=False):
             ends = []
             for method in results.methods:
-                found = chosen(results.runs, name, method, best=True)
-                if not found:
+                method_runs = chosen(results.runs, name, method, best=True)
+                if not method_runs:
                     continue
-                curve = found[0].result.curve
+                curve = method_runs[0].result.curve
                 height = curve["regret"] / curve["example"]
-                one.plot(curve["example"], height, color=COLOURS[method], linewidth=1.8, label=method)
+                panel_axes.plot(curve["example"], height, color=COLOURS[method], linewidth=1.8, label=method)
                 ends.append(height[-1])
-            one.set(xscale="log", ylim=(0, max(4 * min(ends), 0.1)), title=name)
-            grid(one)
-        for one in axes[:, 0]:
-            one.set_ylabel("regret / t")
+            panel_axes.set(xscale="log", ylim=(0, max(4 * min(ends), 0.1)), title=name)
+            grid(panel_axes)
+        for panel_axes in axes[:, 0]:
+            panel_axes.set_ylabel("regret / t")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)

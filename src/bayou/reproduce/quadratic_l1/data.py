@@ -30,14 +30,14 @@ def simulated(seed: int, rows: int, link: str = "logistic", variance: float = 1.
 
 def documents(options: ExperimentOptions, name: str) -> list[dict[str, Any]]:
     """Return the objects of a .jsonl.gz file: one of --data, or in the folder BAYOU_DATA or ../shared/data."""
-    given = [Path(file) for file in options.data if Path(file).name == name]
-    found = next((path for path in [*given, data_folder() / name] if path.is_file()), None)
-    if found is None:
+    given_paths = [Path(file) for file in options.data if Path(file).name == name]
+    path = next((candidate for candidate in [*given_paths, data_folder() / name] if candidate.is_file()), None)
+    if path is None:
         raise BadInput(
             f"{name} is not there: name it with --data FILE, or set BAYOU_DATA to the folder that holds it "
             "(docs/howto/data-sets.md says what it is)."
         )
-    with gzip.open(found, "rt") as file:
+    with gzip.open(path, "rt") as file:
         return [json.loads(line) for line in file]
 
 
@@ -56,8 +56,8 @@ def stems_of() -> Callable[[str], list[str]]:
     stem = cache(snowballstemmer.stemmer("porter").stemWord)
 
     def stems(text: str) -> list[str]:
-        words = re.findall(r"[a-z0-9]+", text.lower())
-        return [stem(word) if len(word) > 2 and word.isalpha() else word for word in words]
+        tokens = re.findall(r"[a-z0-9]+", text.lower())
+        return [stem(word) if len(word) > 2 and word.isalpha() else word for word in tokens]
 
     return stems
 
@@ -66,11 +66,11 @@ def reuters(report: Report, penalty: float) -> tuple[Problem, list[str]]:
     """Return the problem of counts of stems in the ModApte training documents, labeled 'earn' or not, and the stems."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    train = [one for one in documents(report.options, "reuters21578_modapte.jsonl.gz") if one["split"] == "train"]
+    train = [doc for doc in documents(report.options, "reuters21578_modapte.jsonl.gz") if doc["split"] == "train"]
     if report.options.quick:
         train = train[:3000]
     counter = CountVectorizer(analyzer=stems_of(), dtype=np.float64)
-    X = counter.fit_transform([one["text"] for one in train])
+    X = counter.fit_transform([doc["text"] for doc in train])
     report.say(f"{len(train):,} documents, {X.shape[1]:,} stems, gamma = {penalty:.0f}")
-    y = np.array([float("earn" in one["label"]) for one in train])
+    y = np.array([float("earn" in doc["label"]) for doc in train])
     return Problem(X, y, penalty), counter.get_feature_names_out().tolist()

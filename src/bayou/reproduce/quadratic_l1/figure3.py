@@ -23,13 +23,13 @@ def traces(report: Report) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     sizes = np.unique(np.linspace(rows / POINTS, rows, POINTS).astype(int) // 10 * 10)
     learner = Lasso(X.shape[1], penalty=PENALTY, penalize_intercept=True)
     exact = Lasso(X.shape[1], algorithm="multipass", penalty=PENALTY, penalize_intercept=True, tolerance=EXACT)
-    online, batches, before = [], [], 0
+    online, batches, n_learned = [], [], 0
     for size in report.each(sizes.tolist()):
-        learner.learn(Batch.from_csr(X[before:size], y[before:size]))
+        learner.learn(Batch.from_csr(X[n_learned:size], y[n_learned:size]))
         online.append(weights_of(learner))
-        whole, exact, before = Batch.from_csr(X[:size], y[:size]), exact.at_penalty(PENALTY), size
+        batch_so_far, exact, n_learned = Batch.from_csr(X[:size], y[:size]), exact.at_penalty(PENALTY), size
         for _ in range(MOST_PASSES):
-            exact.learn(whole)
+            exact.learn(batch_so_far)
             if exact.end_pass():
                 break
         batches.append(weights_of(exact))
@@ -60,7 +60,7 @@ def run(report: Report) -> None:
         grid(axes)
         axes.legend(frameon=False)
     gap = np.abs(online - batch).sum(axis=1)
-    picked = [0, len(sizes) // 4, len(sizes) // 2, len(sizes) - 1]
-    columns = ("what", *(f"t = {sizes[k]:,}" for k in picked))
-    rows = [("ours", *(f"{gap[k]:.3f}" for k in picked))]
+    sample_points = [0, len(sizes) // 4, len(sizes) // 2, len(sizes) - 1]
+    columns = ("what", *(f"t = {sizes[k]:,}" for k in sample_points))
+    rows = [("ours", *(f"{gap[k]:.3f}" for k in sample_points))]
     report.table("l1-figure3: L1 distance of online from batch", columns, rows)

@@ -26,10 +26,10 @@ def run(report: Report) -> None:
             right.tick_params(axis="y", colors=COLOURS[2])
             handles = axes.get_legend_handles_labels()[0] + right.get_legend_handles_labels()[0]
             axes.legend(handles=handles, frameon=False, fontsize=8.5)
-    picked = [0, len(sizes) // 2, len(sizes) - 1]
+    sample_points = [0, len(sizes) // 2, len(sizes) - 1]
     rows = (
-        (f"beta_{j}, true {data.TRUTH[j]:.3f}", *(f"{abs(online[k, j] - batch[k, j]):.4f}" for k in picked))
+        (f"beta_{j}, true {data.TRUTH[j]:.3f}", *(f"{abs(online[k, j] - batch[k, j]):.4f}" for k in sample_points))
         for j in WEIGHTS
     )
-    columns = ("what", *(f"t = {sizes[k]:,}" for k in picked))
+    columns = ("what", *(f"t = {sizes[k]:,}" for k in sample_points))
     report.table("l1-figure4: distance of online from batch", columns, rows)

@@ -26,10 +26,10 @@ def draw(
 ) -> None:
     """Draw panels, {title: {label: (x, y)}}; `marks` are the paper's numbers, as (x, y) by panel."""
     with report.picture(5.2 * len(panels) + 0.8, 4.4) as figure:
-        each = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (title, curves) in zip(each, panels.items(), strict=True):
-            for number, (label, (x, y)) in enumerate(curves.items()):
-                colour = COLOURS[number % len(COLOURS)]
+        panel_axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (title, curves) in zip(panel_axes, panels.items(), strict=True):
+            for index, (label, (x, y)) in enumerate(curves.items()):
+                colour = COLOURS[index % len(COLOURS)]
                 axes.plot(x, y, color=colour, linewidth=2, marker="o", markersize=3.5, label=label)
             if marks and title in marks:
                 axes.plot(
@@ -39,4 +39,4 @@ def draw(
             axes.set(title=title, xlabel=labels[0], **{f"{axis}scale": "log" for axis in logarithmic})
             grid(axes)
             axes.legend(frameon=False, fontsize=8.5)
-        each[0].set_ylabel(labels[1])
+        panel_axes[0].set_ylabel(labels[1])

@@ -23,9 +23,9 @@ def weights_of(learner: Lasso) -> np.ndarray:
     return np.append(learner.intercept[0], learner.mean)
 
 
-def passes(batch: Batch, width: int, algorithm: str, penalty: float, **more: Any) -> Iterator[Lasso]:
+def passes(batch: Batch, width: int, algorithm: str, penalty: float, **parameters: Any) -> Iterator[Lasso]:
     """Yield the learner after each pass, until it has converged."""
-    learner = Lasso(width, algorithm=algorithm, penalty=penalty, penalize_intercept=True, **more)
+    learner = Lasso(width, algorithm=algorithm, penalty=penalty, penalize_intercept=True, **parameters)
     for _ in range(MOST_PASSES):
         learner.learn(batch)
         done = learner.end_pass()
@@ -34,14 +34,14 @@ def passes(batch: Batch, width: int, algorithm: str, penalty: float, **more: Any
             return
 
 
-def solved(batch: Batch, width: int, penalty: float, algorithm: str = "multipass", **more: Any) -> Lasso:
+def solved(batch: Batch, width: int, penalty: float, algorithm: str = "multipass", **parameters: Any) -> Lasso:
     """Return the learner at the batch solution."""
-    *_, last = passes(batch, width, algorithm, penalty, tolerance=EXACT, **more)
+    *_, last = passes(batch, width, algorithm, penalty, tolerance=EXACT, **parameters)
     return last
 
 
-def online(batch: Batch, width: int, penalty: float, **more: Any) -> Lasso:
-    learner = Lasso(width, penalty=penalty, penalize_intercept=True, **more)
+def online(batch: Batch, width: int, penalty: float, **parameters: Any) -> Lasso:
+    learner = Lasso(width, penalty=penalty, penalize_intercept=True, **parameters)
     learner.learn(batch)
     learner.end_pass()
     return learner
@@ -55,17 +55,17 @@ class Problem:
         online: the weights of the online algorithm; online_gap: their L1 distance from the batch solution.
     """
 
-    def __init__(self, X: Any, y: np.ndarray, penalty: float, **more: Any) -> None:
-        self.batch, self.width, self.penalty, self.more = Batch.from_csr(X, y), X.shape[1], penalty, more
-        self.learner = solved(self.batch, self.width, penalty, **more)
+    def __init__(self, X: Any, y: np.ndarray, penalty: float, **parameters: Any) -> None:
+        self.batch, self.width, self.penalty, self.more = Batch.from_csr(X, y), X.shape[1], penalty, parameters
+        self.learner = solved(self.batch, self.width, penalty, **parameters)
         self.exact = weights_of(self.learner)
-        self.online = weights_of(online(self.batch, self.width, penalty, **more))
+        self.online = weights_of(online(self.batch, self.width, penalty, **parameters))
         self.online_gap = self._gap(self.online)
 
-    def gaps(self, algorithm: str, **more: Any) -> list[float]:
+    def gaps(self, algorithm: str, **args: Any) -> list[float]:
         """Return the L1 distance from the batch solution after each pass."""
-        more |= {"tolerance": EXACT, **self.more}
-        return [self._gap(weights_of(one)) for one in passes(self.batch, self.width, algorithm, self.penalty, **more)]
+        args |= {"tolerance": EXACT, **self.more}
+        return [self._gap(weights_of(fit)) for fit in passes(self.batch, self.width, algorithm, self.penalty, **args)]
 
     def _gap(self, weights: np.ndarray) -> float:
         return float(np.abs(weights - self.exact).sum())

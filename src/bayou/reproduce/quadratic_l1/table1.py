@@ -49,4 +49,4 @@ def one_draw(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the batch and the online estimates at each size."""
     X, y = data.simulated(seed, SIZES[-1])
     problems = [Problem(X[:size], y[:size], PENALTY) for size in SIZES]
-    return [one.exact for one in problems], [one.online for one in problems]
+    return [problem.exact for problem in problems], [problem.online for problem in problems]

@@ -30,15 +30,15 @@ def run(report: Report) -> None:
     panels: dict[str, dict[str, tuple[Any, Any]]] = {}
     marks: dict[str, list[tuple[float, float]]] = {}
     for link, variance in report.each(list(product(HALVES, VARIANCES))):
-        title, what = f"{link}, gamma = {HALVES[link]:.0f}", f"variance {variance:g}"
+        title, setting = f"{link}, gamma = {HALVES[link]:.0f}", f"variance {variance:g}"
         if title not in panels:
             rows.append((title, "paper", *(shown(gap) for gap in PRINTED[link])))
             panels[title], marks[title] = {}, list(zip((1, 2), PRINTED[link][1:3], strict=True))
         gaps = np.array([one_draw(seed, link, HALVES[link], variance) for seed in seeds])
         mean, std = gaps.mean(axis=0), gaps.std(axis=0)
-        rows.append((title, what, *(_spread(a, b) for a, b in zip(mean, std, strict=True))))
+        rows.append((title, setting, *(_spread(a, b) for a, b in zip(mean, std, strict=True))))
         lines += [(link, variance, seed, *map(float, row)) for seed, row in zip(seeds, gaps, strict=True)]
-        panels[title][what] = ((1, 2, 3), np.maximum(mean[1:], 1e-9))
+        panels[title][setting] = ((1, 2, 3), np.maximum(mean[1:], 1e-9))
     columns = ("what", "setting", "online", "z = 1", "z = 2", "z = 3")
     report.table("l1-table2: L1 distance from the batch solution", columns, rows)
     report.csv(("link", "variance", "draw", "online", "z1", "z2", "z3"), lines)

@@ -28,10 +28,10 @@ PRINTED = {
 def run(report: Report) -> None:
     problem, names = data.reuters(report, PENALTY)
     full, reduced = problem.gaps("multipass"), problem.gaps("reduced", max_active=ROOM)
-    ours = {"online": problem.online_gap}
-    ours |= {f"MP z = {z}": after(full, z) for z in (3, 5)} | {f"RMMP z = {z}": after(reduced, z) for z in (3, 5, 7)}
+    gaps = {"online": problem.online_gap}
+    gaps |= {f"MP z = {z}": after(full, z) for z in (3, 5)} | {f"RMMP z = {z}": after(reduced, z) for z in (3, 5, 7)}
     columns = ("what", "paper", "ours")
-    rows = ((name, shown(PRINTED[name]), shown(gap)) for name, gap in ours.items())
+    rows = ((name, shown(PRINTED[name]), shown(gap)) for name, gap in gaps.items())
     report.table(f"l1-table3: L1 distance from the batch solution, k = {ROOM} for RMMP", columns, rows)
     counts = (
         ("weights that are not 0", f"{PAPER_NONZEROS}", f"{np.count_nonzero(problem.exact)}"),

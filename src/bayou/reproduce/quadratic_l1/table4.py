@@ -19,11 +19,11 @@ def run(report: Report) -> None:
     problem, names = data.reuters(report, PENALTY)
     rows, curves = [("online", shown(PAPER_ONLINE), shown(problem.online_gap), "")], {}
     lines = by_pass("online", [problem.online_gap])
-    for room in report.each(list(PRINTED)):
-        gaps = problem.gaps("reduced", max_active=room)
-        rows.append((f"RMMP, k = {room}", shown(PRINTED[room]), shown(after(gaps, PASSES)), f"{len(gaps)}"))
-        lines += by_pass(f"RMMP {room}", gaps)
-        curves[f"k = {room}"] = picture.by_pass(gaps)
+    for max_active in report.each(list(PRINTED)):
+        gaps = problem.gaps("reduced", max_active=max_active)
+        rows.append((f"RMMP, k = {max_active}", shown(PRINTED[max_active]), shown(after(gaps, PASSES)), f"{len(gaps)}"))
+        lines += by_pass(f"RMMP {max_active}", gaps)
+        curves[f"k = {max_active}"] = picture.by_pass(gaps)
     columns = ("what", f"paper, z = {PASSES}", f"ours, z = {PASSES}", f"passes to {EXACT:g}")
     report.table("l1-table4: L1 distance from the batch solution", columns, rows)
     table3.report_largest(report, problem, names)
@@ -31,5 +31,5 @@ def run(report: Report) -> None:
     report.notes.append(counts)
     report.csv(("method", "pass", "l1_gap"), lines)
     title = "Reuters 'earn', gamma = 10"
-    marks = {title: [(PASSES, one) for one in PRINTED.values()]}
+    marks = {title: [(PASSES, gap) for gap in PRINTED.values()]}
     picture.draw(report, {title: curves}, ("passes", "L1 distance"), marks=marks)

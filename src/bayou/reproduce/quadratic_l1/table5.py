@@ -39,19 +39,19 @@ def texts(options: ExperimentOptions, name: str) -> TextDataset:
     """Return tf-idf features of a text set, with idf from the training documents. Enron is split at random."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    found = documents(options, SETS[name])
+    rows = documents(options, SETS[name])
     generator = np.random.default_rng(0)
-    if "split" in found[0]:
-        train = np.array([one["split"] == "train" for one in found])
+    if "split" in rows[0]:
+        train = np.array([document["split"] == "train" for document in rows])
     else:
-        train = generator.random(len(found)) < 0.75
+        train = generator.random(len(rows)) < 0.75
     if options.quick:
-        kept = np.flatnonzero(generator.random(len(found)) < 0.2)
-        found, train = [found[k] for k in kept], train[kept]
-    y = np.array([float(one["label"] in (1, "1", "pos", "positive", "spam")) for one in found])
+        sampled = np.flatnonzero(generator.random(len(rows)) < 0.2)
+        rows, train = [rows[k] for k in sampled], train[sampled]
+    y = np.array([float(document["label"] in (1, "1", "pos", "positive", "spam")) for document in rows])
     weigh = TfidfVectorizer(min_df=2, sublinear_tf=True)
-    X = weigh.fit_transform([one["text"] for one, is_train in zip(found, train, strict=True) if is_train])
-    test_X = weigh.transform([one["text"] for one, is_train in zip(found, train, strict=True) if not is_train])
+    X = weigh.fit_transform([document["text"] for document, is_train in zip(rows, train, strict=True) if is_train])
+    test_X = weigh.transform([document["text"] for document, is_train in zip(rows, train, strict=True) if not is_train])
     small = np.arange(X.shape[0]) % PART == 0
     return TextDataset(X, y[train], small, test_X, y[~train], weigh.get_feature_names_out().tolist())
 
@@ -59,32 +59,32 @@ def texts(options: ExperimentOptions, name: str) -> TextDataset:
 def run(report: Report) -> None:
     columns = ("what", *PRINTED)
     rows = [("paper: RCV1, 23,149 documents, gamma = 10", *(shown(gap) for gap in PRINTED.values()))]
-    lines, panels, words = [], {}, []
+    lines, panels, weight_tables = [], {}, []
     for name in report.each(list(SETS)):
         data = texts(report.options, name)
         X, y = data.X[data.small], data.y[data.small]
         report.say(f"{name}, {len(y):,} documents of {len(data.y):,}, {X.shape[1]:,} words")
         problem = Problem(X, y, PENALTY)
         gaps = problem.gaps("reduced", max_active=ROOM)
-        ours = (problem.online_gap, *(after(gaps, z) for z in (2, 5, 10)))
-        rows.append((f"{name}, {len(y):,} documents", *map(shown, ours)))
+        our_gaps = (problem.online_gap, *(after(gaps, z) for z in (2, 5, 10)))
+        rows.append((f"{name}, {len(y):,} documents", *map(shown, our_gaps)))
         lines += [(name, *line) for line in (*by_pass("online", [problem.online_gap]), *by_pass("RMMP", gaps))]
         panels[name] = {f"RMMP, k = {ROOM}": picture.by_pass(gaps)}
         batch = Batch.from_csr(data.X, data.y)
-        whole = solutions.solved(batch, X.shape[1], LARGE_PENALTY, algorithm="reduced", max_active=LARGE_ROOM)
+        learner = solutions.solved(batch, X.shape[1], LARGE_PENALTY, algorithm="reduced", max_active=LARGE_ROOM)
         report.notes.append(
             f"{name}, all {len(data.y):,} documents, gamma = {LARGE_PENALTY:.0f}, k = {LARGE_ROOM}: "
-            f"{whole.active_size} weights are not 0, {whole.n_passes} passes, violation "
-            f"{whole.kkt_violation / LARGE_PENALTY:.1e} of the penalty."
+            f"{learner.active_size} weights are not 0, {learner.n_passes} passes, violation "
+            f"{learner.kkt_violation / LARGE_PENALTY:.1e} of the penalty."
         )
-        weights = weights_of(whole)
+        weights = weights_of(learner)
         first = [
             (word, f"{problem.exact[j]:.3f}", f"{weights[j]:.3f}") for j, word in largest(weights, data.names)[:10]
         ]
-        words.append((f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), first))
+        weight_tables.append((f"{name}: the ten largest weights of all documents", ("what", "a tenth", "all"), first))
     title = f"l1-table5: L1 distance from the batch solution, gamma = {PENALTY:g}, RMMP with k = {ROOM}"
     report.table(title, columns, rows)
-    for table in words:
+    for table in weight_tables:
         report.table(*table)
     report.csv(("set", "method", "pass", "l1_gap"), lines)
     picture.draw(report, panels, ("passes", "L1 distance"))

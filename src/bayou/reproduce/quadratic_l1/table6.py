@@ -33,14 +33,14 @@ def run(report: Report) -> None:
         data = table5.texts(report.options, name)
         X, y = data.X[data.small], data.y[data.small]
         report.say(f"{name}, {len(y):,} and {len(data.y):,} documents to learn, {len(data.test_y):,} to test")
-        small, chosen = chosen_on(X, y, folds=3 if report.options.quick else 10)
+        small, best = chosen_on(X, y, folds=3 if report.options.quick else 10)
         large = model().path(data.X, data.y, LARGE_PENALTIES)
-        alike = min(large, key=lambda point: abs(point.active_size - chosen.active_size))
-        for what, documents, point in (("optimized", len(y), chosen), ("naive", len(data.y), alike)):
+        alike = min(large, key=lambda point: abs(point.active_size - best.active_size))
+        for variant, documents, point in (("optimized", len(y), best), ("naive", len(data.y), alike)):
             recall, precision, accuracy, loss = judged(point, data.test_X, data.test_y)
             rows.append(
                 (
-                    f"{name}, {what}, {documents:,} documents", f"{point.penalty:g}", f"{point.active_size:,}",
+                    f"{name}, {variant}, {documents:,} documents", f"{point.penalty:g}", f"{point.active_size:,}",
                     f"{100 * recall:.2f}", f"{100 * precision:.2f}", f"{100 * accuracy:.2f}", f"{loss:.4f}",
                 )
             )  # fmt: skip
@@ -69,10 +69,10 @@ def chosen_on(X: Any, y: np.ndarray, folds: int) -> tuple[list[PathPoint], PathP
     The loss is a sum over rows, so penalties are scaled by the fraction of rows that a fold is trained on.
     """
     losses = np.zeros(len(PENALTIES))
-    for kept, held in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
-        share = len(kept) / len(y)
-        path = model().path(X[kept], y[kept], [share * penalty for penalty in PENALTIES])
-        losses += [judged(point, X[held], y[held])[3] for point in path]
+    for training, held_out in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
+        fraction = len(training) / len(y)
+        path = model().path(X[training], y[training], [fraction * penalty for penalty in PENALTIES])
+        losses += [judged(point, X[held_out], y[held_out])[3] for point in path]
     path = model().path(X, y, PENALTIES)
     return path, path[int(losses.argmin())]
 
@@ -80,7 +80,8 @@ def chosen_on(X: Any, y: np.ndarray, folds: int) -> tuple[list[PathPoint], PathP
 def judged(point: PathPoint, X: Any, y: np.ndarray) -> Sequence[float]:
     """Return recall, precision, accuracy and log loss of a point of the path."""
     score = X @ point.coef[0] + point.intercept[0]
-    said, right = score > 0, y > 0
-    hits = np.count_nonzero(said & right)
+    is_predicted, right = score > 0, y > 0
+    hits = np.count_nonzero(is_predicted & right)
     loss = -np.mean(np.log(np.maximum(expit(np.where(right, score, -score)), 1e-300)))
-    return hits / max(right.sum(), 1), hits / max(said.sum(), 1), float(np.mean(said == right)), float(loss)
+    recall, precision = hits / max(right.sum(), 1), hits / max(is_predicted.sum(), 1)
+    return recall, precision, float(np.mean(is_predicted == right)), float(loss)

@@ -29,8 +29,8 @@ def _shown(start, stop, value, way):
         return stop
     digits = 0  # significant ones
     point = False
-    for at in range(start, stop):
-        byte = load_uint8(at)
+    for address in range(start, stop):
+        byte = load_uint8(address)
         point |= byte == _POINT
         digits += (byte >= 48) & (byte <= 57) & ((digits > 0) | (byte != _ZERO))
         if byte > 57:  # an exponent
@@ -50,9 +50,9 @@ def _shown(start, stop, value, way):
 
 
 @kernel(forceinline=True)
-def _same(at, other, length):
+def _same(address, other_address, length):
     k = 0
-    while k < length and load_uint8(at + k) == load_uint8(other + k):
+    while k < length and load_uint8(address + k) == load_uint8(other_address + k):
         k += 1
     return k == length
 
@@ -60,18 +60,18 @@ def _same(at, other, length):
 @kernel
 def _column_of(key, key_end, names, hashes):
     """Return the column of a name, or -1."""
-    _, places, order = names
+    _, offsets, order = names
     name = murmur3(key, key_end - key, np.uint32(0))
-    at, above = 0, hashes.size
-    while at < above:
-        middle = (at + above) // 2
-        at, above = (middle + 1, above) if hashes[middle] < name else (at, middle)
-    while at < hashes.size and hashes[at] == name:
-        column = order[at]
-        start, stop = places[column], places[column + 1]
+    slot, high = 0, hashes.size
+    while slot < high:
+        middle = (slot + high) // 2
+        slot, high = (middle + 1, high) if hashes[middle] < name else (slot, middle)
+    while slot < hashes.size and hashes[slot] == name:
+        column = order[slot]
+        start, stop = offsets[column], offsets[column + 1]
         if stop - start == key_end - key and _same(key, address_of(names[0]) + start, stop - start):
             return column
-        at += 1
+        slot += 1
     return -1
 
 
@@ -83,44 +83,44 @@ def read_cells(data, size, plain, names, hashes, ways, starts, stops, lines, slo
     offsets of the columns' names in it, the order of their hashes). hashes: hashes of the names, ascending. ways: how
     numbers become cells, by column. A line left to Python has a row, too: slow[k] = (row, start, stop).
     """
-    text, places, _ = names
+    text, offsets, _ = names
     base, called = address_of(data), address_of(text)
-    most = max(2 * ways.size, 128)
-    cells, numbers = empty(WIDTH * (most + 1), np.int64), empty(2 * most, np.float64)
-    guesses = empty(most + 1, np.int64)  # the column at this position in the previous line
+    max_names = max(2 * ways.size, 128)
+    cells, numbers = empty(WIDTH * (max_names + 1), np.int64), empty(2 * max_names, np.float64)
+    guesses = empty(max_names + 1, np.int64)  # the column at this position in the previous line
     guesses[:] = -1
-    at, last = base, base + size
+    address, last = base, base + size
     row = line = left = ids = 0
-    while at < last:
-        start = at
-        n, behind = scan_line(at, plain, most, cells, numbers)
-        if n == 0 and behind < 0:  # a blank line
-            at, line = -behind, line + 1
+    while address < last:
+        start = address
+        n, next_line = scan_line(address, plain, max_names, cells, numbers)
+        if n == 0 and next_line < 0:  # a blank line
+            address, line = -next_line, line + 1
             continue
-        fine = n >= 0
+        is_valid = n >= 0
         for k in range(max(n, 0)):
             key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
             ids += key_end - key == 2 and load_uint8(key) == _I and load_uint8(key + 1) == _D
             column = guesses[k]
-            there = column >= 0 and places[column + 1] - places[column] == key_end - key
-            if not (there and _same(key, called + places[column], key_end - key)):
+            is_guess = column >= 0 and offsets[column + 1] - offsets[column] == key_end - key
+            if not (is_guess and _same(key, called + offsets[column], key_end - key)):
                 column = _column_of(key, key_end, names, hashes)
                 guesses[k] = column
             if column < 0:
                 continue
             first, end = cells[WIDTH * k + 3], cells[WIDTH * k + 4]
             if kind == NUMBER:
-                end = _shown(first, end, numbers[most + k], ways[column])
-                fine &= end > 0
+                end = _shown(first, end, numbers[max_names + k], ways[column])
+                is_valid &= end > 0
             starts[column, row] = first - base if kind != ABSENT else 0
             stops[column, row] = end - base if kind != ABSENT else 0
-        if not fine:
-            behind = start
-            while load_uint8(behind) != _NEWLINE:
-                behind += 1
-            behind += 1
-            slow[left, 0], slow[left, 1], slow[left, 2] = row, start - base, behind - 1 - base
+        if not is_valid:
+            next_line = start
+            while load_uint8(next_line) != _NEWLINE:
+                next_line += 1
+            next_line += 1
+            slow[left, 0], slow[left, 1], slow[left, 2] = row, start - base, next_line - 1 - base
             left += 1
         lines[row] = line
-        at, line, row = behind, line + 1, row + 1
+        address, line, row = next_line, line + 1, row + 1
     return row, left, ids

@@ -59,8 +59,8 @@ class JsonLinesParser:
         text = [name.encode("utf-8", "surrogatepass") for name in self._names]
         hashes = np.array([hash_bytes(name) for name in text], np.uint32)
         order = np.argsort(hashes, kind="stable")
-        places = np.cumsum([0, *map(len, text)])
-        self._called = np.frombuffer(b"".join(text) + bytes(PADDING), np.uint8), places, order
+        offsets = np.cumsum([0, *map(len, text)])
+        self._called = np.frombuffer(b"".join(text) + bytes(PADDING), np.uint8), offsets, order
         self._hashes = hashes[order]
         self._ways = np.array([_WAYS.get(role, AS_WRITTEN) for role in self._roles], np.int64)
 
@@ -76,22 +76,22 @@ class JsonLinesParser:
         data, lists = block.data, np.zeros(width, np.uint8)
         bad: list[BadLine] = []
         if left:
-            data, lists, bad, fine, more = self._read_slowly(block, slow[:left], starts, stops, lines)
-            ids += more
-            if not fine.all():
-                kept = np.ones(n, bool)
-                kept[slow[:left, 0][~fine]] = False
-                places = np.flatnonzero(kept)
-                n, lines = len(places), lines[places]
-                starts, stops = starts[:, places], stops[:, places]
-        room = starts.shape[1]
+            data, lists, bad, is_valid, n_ids = self._read_slowly(block, slow[:left], starts, stops, lines)
+            ids += n_ids
+            if not is_valid.all():
+                is_kept = np.ones(n, bool)
+                is_kept[slow[:left, 0][~is_valid]] = False
+                rows = np.flatnonzero(is_kept)
+                n, lines = len(rows), lines[rows]
+                starts, stops = starts[:, rows], stops[:, rows]
+        stride = starts.shape[1]
         starts, stops = starts.reshape(-1), stops.reshape(-1)
         for c in self._texts:
-            data = text_of_words(data, starts, stops, c * room, 1, n, self.plan.recipe)
+            data = text_of_words(data, starts, stops, c * stride, 1, n, self.plan.recipe)
         table = np.zeros((width, 8), np.int64)
         table[:, cells.CELL_TEXT], table[:, cells.STRIDE] = data.ctypes.data, 1
-        table[:, cells.STARTS] = starts.ctypes.data + 4 * room * np.arange(width)
-        table[:, cells.STOPS] = stops.ctypes.data + 4 * room * np.arange(width)
+        table[:, cells.STARTS] = starts.ctypes.data + 4 * stride * np.arange(width)
+        table[:, cells.STOPS] = stops.ctypes.data + 4 * stride * np.arange(width)
         return CellColumns(
             rows=n,
             table=table,
@@ -113,27 +113,27 @@ class JsonLinesParser:
         Return (the text with these cells appended, which columns have lists, bad lines, mask of the valid lines, number
         of rows with an id).
         """
-        texts = [block.data[start:stop].tobytes() for start, stop in slow[:, 1:].tolist()]
-        found = [read_object(text, line) for text, line in zip(texts, lines[slow[:, 0]].tolist(), strict=True)]
-        fine = np.array([isinstance(one, dict) for one in found], bool)
-        objects, rows = [one for one in found if isinstance(one, dict)], slow[fine, 0]
+        slow_lines = [block.data[start:stop].tobytes() for start, stop in slow[:, 1:].tolist()]
+        parsed = [read_object(text, line) for text, line in zip(slow_lines, lines[slow[:, 0]].tolist(), strict=True)]
+        is_valid = np.array([isinstance(entry, dict) for entry in parsed], bool)
+        objects, rows = [entry for entry in parsed if isinstance(entry, dict)], slow[is_valid, 0]
         cells_of: list[bytes] = []
         lists = np.zeros(len(self._names), np.uint8)
         for c, (name, role) in enumerate(zip(self._names, self._roles, strict=True)):
-            column, lists[c] = column_as_cells([one.get(name) for one in objects], role, self.plan.positive)
+            column, lists[c] = column_as_cells([entry.get(name) for entry in objects], role, self.plan.positive)
             cells_of += column
         data, begins, ends = places_of(cells_of)
         starts[:, rows] = begins.reshape(len(self._names), len(objects)) + len(block.data)
         stops[:, rows] = ends.reshape(len(self._names), len(objects)) + len(block.data)
-        bad = [one for one in found if isinstance(one, BadLine)]
-        return np.concatenate([block.data, data]), lists, bad, fine, sum(ID in one for one in objects)
+        bad = [entry for entry in parsed if isinstance(entry, BadLine)]
+        return np.concatenate([block.data, data]), lists, bad, is_valid, sum(ID in entry for entry in objects)
 
 
 def summaries_of(objects: list[dict[str, Any]], recipe: Recipe) -> dict[str, ColumnSummary]:
     """Return a summary of each key of flat objects, in the order in which keys first occur."""
-    names = dict.fromkeys(key for found in objects for key in found)
+    names = dict.fromkeys(key for entry in objects for key in entry)
     check_width(len(names), "the first rows")
-    return {name: summary_of([found.get(name) for found in objects], recipe) for name in names}
+    return {name: summary_of([entry.get(name) for entry in objects], recipe) for name in names}
 
 
 class JsonReader(FittingReader):
@@ -159,7 +159,7 @@ class JsonReader(FittingReader):
         return objects, len(objects)
 
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
-        objects = [found for sample in samples for found in sample][:FIT_ROWS]
+        objects = [entry for sample in samples for entry in sample][:FIT_ROWS]
         recipe = self._extras.required_recipe
         return fit(recipe, summaries_of(objects, recipe), labels=self._labels, tell=self.set_labels)
 

@@ -222,8 +222,8 @@ def code_of(name: str) -> int:
 
 def with_bodies(kind: str | None = None) -> dict[Body, Format]:
     """Return the formats of request bodies, by body in the order of codes, for models with this kind of recipe."""
-    found = {record.body: record for record in RECORDS if record.body is not None}
-    return {body: found[body] for body in sorted(found, key=lambda body: body.code) if kind in (None, *body.kinds)}
+    by_body = {record.body: record for record in RECORDS if record.body is not None}
+    return {body: by_body[body] for body in sorted(by_body, key=lambda body: body.code) if kind in (None, *body.kinds)}
 
 
 def empty_format(kind: str) -> Format:
@@ -248,7 +248,7 @@ def detect(name: str, start: bytes) -> Format:
 
 
 def _by_suffix(name: str) -> Format | None:
-    parts = name.lower().rsplit("/", 1)[-1].split(".")
-    while len(parts) > 1 and parts[-1] in ("gz", "zst", "gzip", "zstd"):
-        parts.pop()
-    return _BY_SUFFIX.get(parts[-1]) if len(parts) > 1 else None
+    suffixes = name.lower().rsplit("/", 1)[-1].split(".")
+    while len(suffixes) > 1 and suffixes[-1] in ("gz", "zst", "gzip", "zstd"):
+        suffixes.pop()
+    return _BY_SUFFIX.get(suffixes[-1]) if len(suffixes) > 1 else None

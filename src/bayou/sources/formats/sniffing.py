@@ -62,8 +62,8 @@ def is_svmlight(head: Head) -> bool:
     line = head.first.lstrip()
     if _SVMLIGHT.fullmatch(line):
         return b":" in line or head.alone
-    before, _, begun = line.rpartition(b" ")
-    return not head.ended and b":" in before and bool(_BEGUN.fullmatch(begun) and _SVMLIGHT.fullmatch(before))
+    complete, _, unfinished = line.rpartition(b" ")
+    return not head.ended and b":" in complete and bool(_BEGUN.fullmatch(unfinished) and _SVMLIGHT.fullmatch(complete))
 
 
 def is_vw(head: Head) -> bool:
@@ -82,12 +82,12 @@ def is_csv(head: Head) -> bool:
 
 def check_text(name: str, start: bytes) -> None:
     """Raise BadInput for data that are neither text nor Parquet, instead of reporting each line as bad."""
-    strange = len(start) - len(start.translate(None, _CONTROL))
-    if start.startswith(_PARQUET) or strange < max(_SEVERAL, _SHARE * len(start)):
+    n_control = len(start) - len(start.translate(None, _CONTROL))
+    if start.startswith(_PARQUET) or n_control < max(_SEVERAL, _SHARE * len(start)):
         return
-    what = "is a binary file, not text; save the data as CSV, Parquet, JSON lines, svmlight or VW text"
+    problem = "is a binary file, not text; save the data as CSV, Parquet, JSON lines, svmlight or VW text"
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        what = "is UTF-16 text; save it as UTF-8"
+        problem = "is UTF-16 text; save it as UTF-8"
     elif start.startswith(b"PK"):
-        what = "is a zip archive or an Excel sheet; unpack it, or save it as CSV"
-    raise BadInput(f"{name} {what}.")
+        problem = "is a zip archive or an Excel sheet; unpack it, or save it as CSV"
+    raise BadInput(f"{name} {problem}.")

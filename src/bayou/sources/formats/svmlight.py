@@ -75,13 +75,13 @@ class SvmlightParser:
 
     def parse(self, block: TextBlock) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
-        room = block.size // 4 + 1 + NUMBERS  # NUMBERS are written at a time, needed or not
-        indices, values = np.empty(room, np.uint32), np.empty(room, self._dtype)
-        most = block.size // 2 + 2
-        indptr, positions = (self._scratch.take(name, most, np.int64) for name in ("indptr", "positions"))
-        labels = self._scratch.take("labels", most, np.float64)
+        capacity = block.size // 4 + 1 + NUMBERS  # NUMBERS are written at a time, needed or not
+        indices, values = np.empty(capacity, np.uint32), np.empty(capacity, self._dtype)
+        max_rows = block.size // 2 + 2
+        indptr, positions = (self._scratch.take(name, max_rows, np.int64) for name in ("indptr", "positions"))
+        labels = self._scratch.take("labels", max_rows, np.float64)
         ends = self._scratch.take("ends", block.size // 3 + 2 + NUMBERS, np.int32)  # a feature has ":1 " at least
-        bad = np.empty((most, 3), np.int64)  # pages are allocated only as bad lines are written
+        bad = np.empty((max_rows, 3), np.int64)  # pages are allocated only as bad lines are written
         rows, nonzeros, lines, skipped, folded, bounds, canonical = _parse(
             block.data,
             block.size,
@@ -119,14 +119,14 @@ class SvmlightParser:
 
     def _by_range(self, indices: np.ndarray, of_range: np.ndarray) -> np.ndarray:
         """Return of_range[r + 1] for each feature in range r, and of_range[0] for features outside all ranges."""
-        found = np.empty(len(indices), of_range.dtype)
-        _look_up(indices, self._first, self._behind, of_range, found)
-        return found
+        by_feature = np.empty(len(indices), of_range.dtype)
+        _look_up(indices, self._first, self._behind, of_range, by_feature)
+        return by_feature
 
     def _cross(self, parsed: ParsedBlock, crossing: VWCrosser) -> None:
         """Append the crosses of each row, and report those that have no name yet."""
-        own = parsed.indices
-        keys = self._by_range(own, np.arange(1 + len(self._ranges), dtype=np.uint64))
+        own_indices = parsed.indices
+        keys = self._by_range(own_indices, np.arange(1 + len(self._ranges), dtype=np.uint64))
         letters = np.frombuffer(b" " + bytes(name.encode()[0] for name, _, _ in self._ranges), np.uint8)[keys]
         origins, _ = crossing.add(parsed, keys, letters)
         if self._names is None or self._names.full:
@@ -139,7 +139,7 @@ class SvmlightParser:
         order = np.sort(first[new])  # in the order of the stream
         prefixes = [b"", *(f"{name}^".encode() for name, _, _ in self._ranges)]
         names = [
-            AND.join(b"%s%d" % (prefixes[keys[k]], own[k]) for k in features if k >= 0)
+            AND.join(b"%s%d" % (prefixes[keys[k]], own_indices[k]) for k in features if k >= 0)
             for features in origins[made[order]].tolist()
         ]
         ends, data = np.cumsum([0, *map(len, names)]), np.frombuffer(b"".join(names), np.uint8)
@@ -149,13 +149,13 @@ class SvmlightParser:
 
 
 @kernel
-def _look_up(indices, first, behind, of_range, found):
-    r, low, high = 0, first[0], behind[0]
+def _look_up(indices, first, stops, of_range, by_feature):
+    r, low, high = 0, first[0], stops[0]
     for k in range(indices.size):
         index = np.int64(indices[k])
         if not low <= index < high:
             # Usually it is in the next range. A predictable branch is faster than a search.
-            if index >= high and r + 1 < first.size and index < behind[r + 1]:
+            if index >= high and r + 1 < first.size and index < stops[r + 1]:
                 r += 1
             else:
                 r, end = 0, first.size
@@ -165,71 +165,71 @@ def _look_up(indices, first, behind, of_range, found):
                         r = middle
                     else:
                         end = middle
-            low, high = first[r], behind[r]
-        found[k] = of_range[r + 1 if low <= index < high else 0]
+            low, high = first[r], stops[r]
+        by_feature[k] = of_range[r + 1 if low <= index < high else 0]
 
 
 # These functions are inlined into `_parse`, so that their results stay in registers.
 
 
 @kernel(forceinline=True)
-def _ends_word(at):
-    return load_uint8(at) <= _BLANK or load_uint8(at) == _COMMENT
+def _ends_word(address):
+    return load_uint8(address) <= _BLANK or load_uint8(address) == _COMMENT
 
 
 @kernel(forceinline=True)
-def _read_label(at):
+def _read_label(address):
     """Return (label, address after it, error code); if the line begins with a feature, return (NaN, at, 0)."""
-    label, behind = parse_number(at)
-    if behind == at:
-        return label, at, 1
-    if load_uint8(behind) == _COLON:
-        return np.nan, at, 0
-    if not _ends_word(behind):
-        return label, behind, 2
+    label, end = parse_number(address)
+    if end == address:
+        return label, address, 1
+    if load_uint8(end) == _COLON:
+        return np.nan, address, 0
+    if not _ends_word(end):
+        return label, end, 2
     if not abs(label) <= LARGEST_VALUE:
-        return label, at, 7
-    return label, behind + (load_uint8(behind) == _BLANK), 0
+        return label, address, 7
+    return label, end + (load_uint8(end) == _BLANK), 0
 
 
 @kernel(forceinline=True)
-def _pass_over(at):
+def _pass_over(address):
     """Skip a blank, comment or qid; return (next address, whether the line ends there, error code)."""
-    byte = load_uint8(at)
+    byte = load_uint8(address)
     if byte in (_BLANK, _TAB, _RETURN):
-        return at + 1, False, 0
+        return address + 1, False, 0
     if byte in (_NEWLINE, _COMMENT):
-        return at, True, 0
-    if load_uint32(at) == _QUERY:
-        while not _ends_word(at):
-            at += 1
-        return at, False, 0
-    return at, False, 3
+        return address, True, 0
+    if load_uint32(address) == _QUERY:
+        while not _ends_word(address):
+            address += 1
+        return address, False, 0
+    return address, False, 3
 
 
 @kernel(forceinline=True)
-def _read_more_digits(index, at):
+def _read_more_digits(index, address):
     """Read the rest of an index after its first eight digits, and return (index, address after it, error code)."""
-    while 48 <= load_uint8(at) <= 57:
-        digit = np.uint64(load_uint8(at) - 48)
+    while 48 <= load_uint8(address) <= 57:
+        digit = np.uint64(load_uint8(address) - 48)
         if index > _TENTH or (index == _TENTH and digit > np.uint64(5)):
-            return index, at, 8
+            return index, address, 8
         index = index * np.uint64(10) + digit
-        at += 1
-    return index, at, 0
+        address += 1
+    return index, address, 0
 
 
 @kernel(forceinline=True)
-def _read_value(at):
+def _read_value(address):
     """Return (value, address after it or of the error, error code)."""
-    value, behind = parse_number(at)
-    if behind == at:
-        return value, at, 5
-    if not _ends_word(behind):
-        return value, behind, 6
+    value, end = parse_number(address)
+    if end == address:
+        return value, address, 5
+    if not _ends_word(end):
+        return value, end, 6
     if not abs(value) <= LARGEST_VALUE:
-        return value, at, 7
-    return value, behind, 0
+        return value, address, 7
+    return value, end, 0
 
 
 @kernel
@@ -247,90 +247,90 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
         bad                 (line, column, error code) of the first bad lines
         row, k, line        where the next row, entry and line go; a bad line resets k to where its row began
     """
-    at = base = address_of(data)
-    end, ends_at, index_of = at + size, address_of(ends), address_of(indices)
-    row = k = line = skipped = folded = longest = 0
-    highest = -1
-    largest = smallest = 1.0
-    ones = ascending = True
+    address = base = address_of(data)
+    end, ends_at, index_of = address + size, address_of(ends), address_of(indices)
+    row = k = line = skipped = folded = max_row_length = 0
+    max_index = -1
+    max_abs = smallest = 1.0
+    is_all_ones = ascending = True
     indptr[0] = 0
-    while at < end:
+    while address < end:
         # Phase 1: skip blanks, empty lines and comments.
-        start = at
-        while load_uint8(at) in (_BLANK, _TAB, _RETURN):
-            at += 1
-        if load_uint8(at) in (_NEWLINE, _COMMENT):
-            while load_uint8(at) != _NEWLINE:
-                at += 1
-            at += 1
+        start = address
+        while load_uint8(address) in (_BLANK, _TAB, _RETURN):
+            address += 1
+        if load_uint8(address) in (_NEWLINE, _COMMENT):
+            while load_uint8(address) != _NEWLINE:
+                address += 1
+            address += 1
             line += 1
             continue
         # Phase 2: the label, and a run of features `index:1`, which are read in vectors.
-        label, at, wrong = _read_label(at)
+        label, address, error = _read_label(address)
         folded_before = folded
         previous = -1
-        if wrong == 0 and at - base >= 2:
-            count, there, final, up = read_indicators(base, at, ends_at, index_of + 4 * k, np.int64(last))
+        if error == 0 and address - base >= 2:
+            count, next_address, final, up = read_indicators(base, address, ends_at, index_of + 4 * k, np.int64(last))
             if count > 0:
-                if not ones:
+                if not is_all_ones:
                     values[k : k + count] = 1.0
-                k, at, ascending = k + count, there, ascending & up
-                highest = max(highest, final)
+                k, address, ascending = k + count, next_address, ascending & up
+                max_index = max(max_index, final)
         # Phase 3: the other features, one by one.
-        while wrong == 0:
-            index, count = digits(at)
+        while error == 0:
+            index, count = digits(address)
             if count == 0:
-                at, ends, wrong = _pass_over(at)
+                address, ends, error = _pass_over(address)
                 if ends:
                     break
                 continue
-            behind = at + count
+            digits_end = address + count
             if count == 8:
-                index, behind, wrong = _read_more_digits(index, behind)
-                if wrong:
+                index, digits_end, error = _read_more_digits(index, digits_end)
+                if error:
                     break
-            if load_uint8(behind) != _COLON:
-                wrong = 4
-                at = behind
+            if load_uint8(digits_end) != _COLON:
+                error = 4
+                address = digits_end
                 break
             if index > last:
                 if exact:
-                    wrong = 9
+                    error = 9
                     break
                 folded += 1
                 index = (index ^ (index >> np.uint64(32))) & last
-            value, at, wrong = _read_value(behind + 1)
-            if wrong:
+            value, address, error = _read_value(digits_end + 1)
+            if error:
                 break
             ascending &= np.int64(index) > previous
             previous = np.int64(index)
-            highest = max(highest, previous)
+            max_index = max(max_index, previous)
             indices[k] = index
-            if ones and value != 1.0:  # values did not have to be written up to here
-                ones = False
+            if is_all_ones and value != 1.0:  # values did not have to be written up to here
+                is_all_ones = False
                 values[:k] = 1.0
-            if not ones:
+            if not is_all_ones:
                 values[k] = value
                 magnitude = abs(values[k])
-                largest = max(largest, magnitude)
+                max_abs = max(max_abs, magnitude)
                 smallest = min(smallest, magnitude)
             k += 1
-            at += load_uint8(at) == _BLANK
+            address += load_uint8(address) == _BLANK
         # Phase 4: keep the row, or undo it; continue after the end of the line.
-        if wrong:
-            bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, at - start + 1, wrong
+        if error:
+            bad[skipped, 0], bad[skipped, 1], bad[skipped, 2] = line, address - start + 1, error
             skipped += 1
             k = indptr[row]
             folded = folded_before
         else:
             labels[row] = label
             positions[row] = line
-            longest = max(longest, k - indptr[row])
+            max_row_length = max(max_row_length, k - indptr[row])
             row += 1
             indptr[row] = k
-        while load_uint8(at) != _NEWLINE:
-            at += 1
-        at += 1
+        while load_uint8(address) != _NEWLINE:
+            address += 1
+        address += 1
         line += 1
-    bounds = longest, highest, largest, ones
+    bounds = max_row_length, max_index, max_abs, is_all_ones
     return row, k, line, skipped, folded, bounds, ascending and smallest > 0.0

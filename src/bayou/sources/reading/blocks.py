@@ -35,13 +35,13 @@ class TextBlock:
     first: bool = False  # the first block of its file
     trouble: str | None = None  # why there are no lines, if so ("the compressed data end too early")
     lines: int = 0  # number of lines lost to the trouble; 0: the file ends here
-    at: int | None = None  # offset in its file, if that is not compressed
+    offset: int | None = None  # offset in its file, if that is not compressed
     layout: Any = None  # delimiter and columns of its file, for delimited text
 
     @property
     def unread(self) -> bool:
         """True if the bytes are not read yet (see `BlockLoader`)."""
-        return self.at is not None and len(self.data) < self.size
+        return self.offset is not None and len(self.data) < self.size
 
 
 def whole_lines(data: np.ndarray, size: int) -> int:
@@ -54,18 +54,18 @@ def _behind_last_newline(read: Callable[[int, int], bytes], start: int, stop: in
     tail, first = 1 << 12, stop  # the last newline is usually near
     while first > start:
         first, tail = max(stop - tail, start), tail * 8
-        found = read(first, stop).rfind(b"\n")
-        if found >= 0:
-            return first + found + 1
+        newline = read(first, stop).rfind(b"\n")
+        if newline >= 0:
+            return first + newline + 1
     return 0
 
 
-def _next_room(room: int, left: int, most: int) -> int:
+def _next_room(capacity: int, left: int, max_capacity: int) -> int:
     """Return the capacity for the next block, given that of the last and the `left` bytes of a line that has not ended.
 
-    It is twice the last one, at most `most`, unless that line needs more.
+    It is twice the last one, at most `max_capacity`, unless that line needs more.
     """
-    return max(min(max(2 * room, FIRST_BYTES), most), min(2 * left, MAX_LINE_BYTES + 1))
+    return max(min(max(2 * capacity, FIRST_BYTES), max_capacity), min(2 * left, MAX_LINE_BYTES + 1))
 
 
 class BlockReader:
@@ -119,8 +119,8 @@ class BlockReader:
 
     def _all(self, blocks: Callable[[OpenFile], Iterator[TextBlock]]) -> Iterator[TextBlock]:
         self.rewind()
-        for number, name in enumerate(self.names):
-            opened = self._first if number == 0 and self._first else OpenFile(name)
+        for index, name in enumerate(self.names):
+            opened = self._first if index == 0 and self._first else OpenFile(name)
             self._first = None
             with opened as self._file:
                 yield from blocks(self._file)
@@ -132,45 +132,45 @@ class BlockReader:
             yield from self._blocks(file)
             return
         nothing, total = np.empty(0, np.uint8), size_of(file.name) or 0
-        most = min(self._block_bytes, SHARED_BYTES)
-        room, first, begin = _next_room(0, 0, most), True, 0
+        max_capacity = min(self._block_bytes, SHARED_BYTES)
+        capacity, first, read_start = _next_room(0, 0, max_capacity), True, 0
         with open(file.name, "rb", buffering=0) as text:
 
             def read(start: int, stop: int) -> bytes:
                 text.seek(start)
                 return text.read(stop - start)
 
-            at = len(_BOM) if text.read(len(_BOM)) == _BOM else 0
-            while at < total:
-                upto = file.position = min(begin + room, total)
-                end = _behind_last_newline(read, at, upto)
-                left = upto - (end or at)
-                room = _next_room(room, left, most)
+            offset = len(_BOM) if text.read(len(_BOM)) == _BOM else 0
+            while offset < total:
+                upto = file.position = min(read_start + capacity, total)
+                end = _behind_last_newline(read, offset, upto)
+                left = upto - (end or offset)
+                capacity = _next_room(capacity, left, max_capacity)
                 if end:
-                    yield TextBlock(nothing, end - at, file.name, first, at=at)
+                    yield TextBlock(nothing, end - offset, file.name, first, offset=offset)
                 elif left >= MAX_LINE_BYTES:
                     yield TextBlock(
                         nothing, 0, file.name, first, f"expected a line of at most {MAX_LINE_BYTES:,} bytes", 1
                     )
                     end = _behind_next_newline(text, upto, total)
                 elif upto == total:  # the file's last line has no newline
-                    yield TextBlock(nothing, total - at + 1, file.name, first, at=at)
+                    yield TextBlock(nothing, total - offset + 1, file.name, first, offset=offset)
                     end = total
                 first = first and not end
-                begin = at = end or at
+                read_start = offset = end or offset
 
     def _blocks(self, file: OpenFile) -> Iterator[TextBlock]:
-        room, first = _next_room(0, 0, self._block_bytes), True
+        capacity, first = _next_room(0, 0, self._block_bytes), True
         left = np.empty(0, np.uint8)  # the beginning of a line that is not read to its end yet
         while True:
-            data = np.empty(room + PADDING, np.uint8)
+            data = np.empty(capacity + PADDING, np.uint8)
             data[: len(left)] = left
-            got = file.fill(data[len(left) : room].data)
+            got = file.fill(data[len(left) : capacity].data)
             size = len(left) + got
-            at = file.position - size if file.plain else None
+            offset = file.position - size if file.plain else None
             if first and data[: min(size, 3)].tobytes() == _BOM:
                 data[: size - 3] = data[3:size].copy()
-                size, at = size - 3, None if at is None else at + 3
+                size, offset = size - 3, None if offset is None else offset + 3
             if not got:
                 if file.trouble:
                     break  # the rest is not a whole line
@@ -179,10 +179,10 @@ class BlockReader:
                     size += 1
             end = self.cut(data, size) if got else size
             left = data[end:size].copy()
-            room = _next_room(room, len(left), self._block_bytes)
+            capacity = _next_room(capacity, len(left), self._block_bytes)
             if end:
                 data[end : end + PADDING] = NEWLINE
-                yield TextBlock(data, end, file.name, first, at=at)
+                yield TextBlock(data, end, file.name, first, offset=offset)
                 first = False
             elif len(left) >= MAX_LINE_BYTES:
                 yield TextBlock(data, 0, file.name, first, f"expected a line of at most {MAX_LINE_BYTES:,} bytes", 1)
@@ -210,24 +210,24 @@ class BlockLoader:
     def of(self, block: TextBlock) -> np.ndarray:
         """Return the bytes of a block; they are valid until the next block is read."""
         text, got, file = self.room_for(block.size), 0, self._opened(block.file)
-        file.seek(block.at or 0)
-        while got < block.size and (more := file.readinto(text[got : block.size].data)):
-            got += more
+        file.seek(block.offset or 0)
+        while got < block.size and (n_read := file.readinto(text[got : block.size].data)):
+            got += n_read
         if got < block.size - 1:
-            raise BadInput(f"{block.file}: the file has become shorter while it was learned; learn it again.")
+            raise BadInput(f"{block.file}: the file was truncated while it was read; start again when it is complete.")
         text[got : block.size] = NEWLINE  # the last line of a file may lack it
         return text
 
     def lines_before(self, block: TextBlock) -> int:
         """Return the number of lines before a block in its file, by reading it; once if blocks are passed in order."""
-        name, at, lines = self._counted
-        if name != block.file or at > (block.at or 0):
-            at = lines = 0
+        name, offset, lines = self._counted
+        if name != block.file or offset > (block.offset or 0):
+            offset = lines = 0
         file = self._opened(block.file)
-        file.seek(at)
-        while at < (block.at or 0) and (text := file.read(min((block.at or 0) - at, BLOCK_BYTES))):
-            at, lines = at + len(text), lines + text.count(b"\n")
-        self._counted = block.file, at, lines
+        file.seek(offset)
+        while offset < (block.offset or 0) and (text := file.read(min((block.offset or 0) - offset, BLOCK_BYTES))):
+            offset, lines = offset + len(text), lines + text.count(b"\n")
+        self._counted = block.file, offset, lines
         return lines
 
     def _opened(self, name: str) -> io.FileIO:
@@ -239,9 +239,9 @@ class BlockLoader:
 def _behind_next_newline(text: io.FileIO, start: int, stop: int) -> int:
     """Return the offset after the first newline from `start` on; `stop` if there is none before it."""
     text.seek(start)
-    while start < stop and (some := text.read(BLOCK_BYTES)):
-        found = some.find(b"\n")
-        if found >= 0:
-            return start + found + 1
-        start += len(some)
+    while start < stop and (chunk := text.read(BLOCK_BYTES)):
+        newline = chunk.find(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        start += len(chunk)
     return stop

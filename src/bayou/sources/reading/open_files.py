@@ -33,14 +33,14 @@ def expand(data: Any) -> list[str]:
 
     "-" is standard input. Raise BadInput if nothing matches, or for a folder or a dangling link.
     """
-    what = "a path, several of them, or a table"
-    names = [data] if isinstance(data, str | os.PathLike) else check_iterable("data", data, what)
+    expected = "a path, several of them, or a table"
+    names = [data] if isinstance(data, str | os.PathLike) else check_iterable("data", data, expected)
     files: list[str] = []
     for name in (check_path("data", name) for name in names):
         if name == STANDARD_INPUT or os.path.exists(name):
             files.append(name)
-        elif found := sorted(glob.glob(name, recursive=True)):
-            files += found
+        elif matches := sorted(glob.glob(name, recursive=True)):
+            files += matches
         elif glob.has_magic(name):
             raise BadInput(f"no file matches {name!r}; check the pattern and the folder.")
         else:
@@ -98,13 +98,13 @@ class OpenFile:
 
     def head(self) -> bytes:
         """Return the next bytes without consuming them: at most some 64 KiB, and a whole line if it is not longer."""
-        room = np.empty(_HEAD_BYTES, np.uint8)
+        buffer = np.empty(_HEAD_BYTES, np.uint8)
         read = b""
         while len(read) < _HEAD_BYTES and b"\n" not in read:
-            got = self.fill(room[len(read) :].data)
+            got = self.fill(buffer[len(read) :].data)
             if not got:
                 break
-            read += room[len(read) : len(read) + got].tobytes()
+            read += buffer[len(read) : len(read) + got].tobytes()
         self._ahead = read + self._ahead
         return self._ahead
 
@@ -128,9 +128,9 @@ class OpenFile:
             self.position = self._tell() - (0 if self._packed else len(self._ahead))
         return got
 
-    def rest_after_line(self, room: int) -> np.ndarray:
+    def rest_after_line(self, capacity: int) -> np.ndarray:
         """Read to the end of the current line, and return the bytes that were read beyond it."""
-        data = np.empty(room, np.uint8)
+        data = np.empty(capacity, np.uint8)
         while got := self.fill(data.data):
             newlines = np.flatnonzero(data[:got] == NEWLINE)
             if len(newlines):
@@ -162,8 +162,8 @@ def size_of(name: str) -> int | None:
     """Return a file's size in bytes, or None if it is unknown, as for pipes."""
     if name == STANDARD_INPUT:
         return None
-    found = os.stat(name)
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    status = os.stat(name)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _sentence(error: Exception) -> str:

@@ -61,14 +61,14 @@ class ParallelMap(Iterator[Result], Generic[Task, Result]):
         with self._taking:
             if self._ended or self._closed:
                 return False
-            number = self._taken
+            index = self._taken
             try:
                 task = next(self._tasks)
             except StopIteration:
                 self._ended = True
                 return False
             except BaseException as error:
-                self._put(number, _Failed(error))
+                self._put(index, _Failed(error))
                 self._taken += 1
                 self._ended = True
                 return False
@@ -77,21 +77,21 @@ class ParallelMap(Iterator[Result], Generic[Task, Result]):
             result: Any = self._work(task)
         except BaseException as error:
             result = _Failed(error)
-        self._put(number, result)
+        self._put(index, result)
         return True
 
-    def _put(self, number: int, result: Any) -> None:
+    def _put(self, index: int, result: Any) -> None:
         with self._changed:
-            self._results[number] = result
+            self._results[index] = result
             self._changed.notify_all()
 
     def _run(self) -> None:
         lower_thread_priority()
-        more = True
-        while more:
+        took_task = True
+        while took_task:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._taken - self._given < self._most)
-            more = self._do_one()
+            took_task = self._do_one()
         with self._changed:
             self._changed.notify_all()
 
@@ -118,8 +118,8 @@ class ParallelMap(Iterator[Result], Generic[Task, Result]):
 
     def _can_run_task(self) -> bool:
         """Return whether the caller can do a task instead of waiting."""
-        ahead = self._taken - self._given
-        return self._help and not self._ended and ahead < self._most and not self._taking.locked()
+        n_pending = self._taken - self._given
+        return self._help and not self._ended and n_pending < self._most and not self._taking.locked()
 
     def stop(self) -> None:
         """Yield no more results. Takes no lock, so that a signal handler may call it."""

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -48,13 +49,13 @@ def first_of_each(codes: np.ndarray) -> np.ndarray:
 
 def in_short(bad_lines: Iterable[BadLine]) -> list[BadLine]:
     """Return the first MAX_DESCRIBED_LINES bad lines in order, and the first of each kind."""
-    ordered, met = sorted(bad_lines), set[str]()
+    ordered, kinds = sorted(bad_lines), set[str]()
     short = []
-    for number, line in enumerate(ordered):
+    for index, line in enumerate(ordered):
         kind = kind_of(line.reason)
-        if number < MAX_DESCRIBED_LINES or kind not in met:
+        if index < MAX_DESCRIBED_LINES or kind not in kinds:
             short.append(line)
-        met.add(kind)
+        kinds.add(kind)
     return short
 
 
@@ -72,8 +73,8 @@ def counted(bad_lines: np.ndarray, reason: Mapping[int, str]) -> Counter[str]:
     """Return the number of bad lines of each kind."""
     if not len(bad_lines):
         return Counter()
-    codes, often = np.unique(bad_lines[:, 2], return_counts=True)
-    return Counter({reason[code]: count for code, count in zip(codes.tolist(), often.tolist(), strict=True)})
+    codes, counts = np.unique(bad_lines[:, 2], return_counts=True)
+    return Counter({reason[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)})
 
 
 @dataclass
@@ -154,15 +155,15 @@ class ParsedBlock:
             labels as given.
         """
         labels = rule.read(self.labels)
-        strange = self.labels[np.isnan(labels) & ~np.isnan(self.labels)]
+        unrecognized = self.labels[np.isnan(labels) & ~np.isnan(self.labels)]
         while needed and (bad_lines := np.isnan(labels)).any():
             missing = np.isnan(self.labels)
             bad_lines = missing if missing.any() else bad_lines  # one kind at a time
-            some = self.labels[bad_lines][:MAX_DESCRIBED_LINES]
-            self.drop(bad_lines, [rule.label_error(label, self.texts, advice=advice) for label in some])
+            described = self.labels[bad_lines][:MAX_DESCRIBED_LINES]
+            self.drop(bad_lines, [rule.label_error(label, self.texts, advice=advice) for label in described])
             labels = labels[~bad_lines]
         self.labels = np.where(labels <= 0, negative, labels) if rule.two else labels
-        return labels, strange
+        return labels, unrecognized
 
     def note(self, bad_lines: Iterable[BadLine], error_counts: Mapping[str, int]) -> None:
         """Add bad lines to the counts by kind, and keep descriptions of the first few."""
@@ -189,11 +190,11 @@ class ParsedBlock:
         self.indices, self.values = self.indices[nonzeros], self.values[nonzeros]
         self.groups = None if self.groups is None else self.groups[nonzeros]
         self.keep_rows(keep)
-        self.tags = None if self.tags is None else [tag for tag, kept in zip(self.tags, keep, strict=True) if kept]
+        self.tags = None if self.tags is None else list(compress(self.tags, keep))
         if self.new_names is not None:
-            found = self.new_names
-            met = np.isin(found.indices, self.indices)
-            self.new_names = found._replace(indices=found.indices[met], spans=found.spans[met])
+            names = self.new_names
+            is_used = np.isin(names.indices, self.indices)
+            self.new_names = names._replace(indices=names.indices[is_used], spans=names.spans[is_used])
 
 
 _ones: dict[np.dtype, np.ndarray] = {}
@@ -201,9 +202,9 @@ _ones: dict[np.dtype, np.ndarray] = {}
 
 def all_ones(size: int, dtype: np.dtype) -> np.ndarray:
     """Return a read-only array of ones, shared by all blocks: the values of indicators."""
-    held = _ones.get(dtype)
-    if held is None or len(held) < size:
-        held = np.ones(max(size, 1 << 17), dtype)
-        held.flags.writeable = False
-        _ones[dtype] = held
-    return held[:size]
+    ones = _ones.get(dtype)
+    if ones is None or len(ones) < size:
+        ones = np.ones(max(size, 1 << 17), dtype)
+        ones.flags.writeable = False
+        _ones[dtype] = ones
+    return ones[:size]

@@ -67,19 +67,19 @@ class Reader:
 
     def _look_at_first(self, is_enough: Callable[[Any], bool]) -> None:
         """Begin a pass and examine tasks until `is_enough` returns True; `tasks` will yield them again."""
-        tasks, held = self._placed(self._pass()), []
+        tasks, examined = self._placed(self._pass()), []
         for placed in tasks:
-            held.append(placed)
+            examined.append(placed)
             if is_enough(placed.task):
                 break
-        self._begun = chain(held, tasks)
+        self._begun = chain(examined, tasks)
 
     def start(self) -> None:
         """Prepare for the first task; the default does nothing."""
 
-    def set_labels(self, words: str, classes: int) -> None:
+    def set_labels(self, sentence: str, classes: int) -> None:
         """Record how the labels were interpreted."""
-        self.decided = words, classes
+        self.decided = sentence, classes
 
     def labels(self) -> dict[str, int]:
         """Return how often each label occurs in the first rows, for data that are not a table."""
@@ -102,8 +102,8 @@ class Reader:
 
     def tasks(self) -> Iterable[ReadTask]:
         """Return the tasks of one pass."""
-        begun, self._begun = self._begun, None
-        return self._placed(self._pass()) if begun is None else begun
+        first_pass, self._begun = self._begun, None
+        return self._placed(self._pass()) if first_pass is None else first_pass
 
     def unread_tasks(self) -> Iterable[ReadTask]:
         """Return the tasks of one pass; of text, without bytes where another process can read them."""
@@ -137,8 +137,8 @@ class TextReader(Reader):
         def is_enough(block: TextBlock) -> bool:
             labels = self.parse(block).labels
             labels = labels[~np.isnan(labels)][: FIT_ROWS - counts.total()]
-            found, often = np.unique(labels, return_counts=True)
-            counts.update(dict(zip(map(name_of, found.tolist()), often.tolist(), strict=True)))
+            values, times = np.unique(labels, return_counts=True)
+            counts.update(dict(zip(map(name_of, values.tolist()), times.tolist(), strict=True)))
             return counts.total() >= FIT_ROWS
 
         self._look_at_first(is_enough)

@@ -97,21 +97,21 @@ class RowEncoder:
             n = len(row)
             packed = _PACK_FLOATS[n](*row.values())
             if self.numbers is not None:
-                names, texts = _PACK_WHOLE[n](*map(self.numbers.__getitem__, row)), False
+                names, is_text = _PACK_WHOLE[n](*map(self.numbers.__getitem__, row)), False
             else:
                 try:
-                    names, texts = BETWEEN.join(row).encode() + BEHIND, True  # type: ignore[arg-type]
+                    names, is_text = BETWEEN.join(row).encode() + BEHIND, True  # type: ignore[arg-type]
                 except TypeError:
-                    names, texts = _PACK_WHOLE[n](*row), False
+                    names, is_text = _PACK_WHOLE[n](*row), False
         except (struct.error, TypeError, LookupError, ValueError, OverflowError, AttributeError):
             return self._any(row, new, learn), new
         indices, values, hashed = np.empty(n, np.uint32), np.empty(n, self._dtype), self.numbers is None
         groups = None if not self.groups else np.empty(n, np.uint8) if hashed else self._groups_of_names(row)
         of_names = self._named if self.groups and hashed else None
-        size, largest, ones = read(names, texts, packed, self._mask, indices, values, of_names, groups)
-        if size < 0 or largest == math.inf:
+        size, max_abs, is_all_ones = read(names, is_text, packed, self._mask, indices, values, of_names, groups)
+        if size < 0 or max_abs == math.inf:
             return self._any(row, new, learn), new
-        return Example(indices, values, size, largest, ones, self._last, groups), new
+        return Example(indices, values, size, max_abs, is_all_ones, self._last, groups), new
 
     def _any(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Example:
         """Encode any row, by the slow path."""
@@ -121,10 +121,10 @@ class RowEncoder:
         if len(ids) > _SHORT:
             return self._encode_any(row, (ids, values, ordered, groups))
         indices, tidied = np.empty(len(ids), np.uint32), np.empty(len(ids), self._dtype)
-        size, largest, ones = tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied, groups)
-        if largest == math.inf:
+        size, max_abs, is_all_ones = tidy(ids, values, len(ids) - ordered, self._mask, indices, tidied, groups)
+        if max_abs == math.inf:
             raise _not_finite(row, self._dtype)
-        return Example(indices, tidied, size, largest, ones, self._last, groups)
+        return Example(indices, tidied, size, max_abs, is_all_ones, self._last, groups)
 
     def store_names(self, new: New) -> None:
         """Keep the indices of new names."""
@@ -135,29 +135,29 @@ class RowEncoder:
         """Return the features of a row, numbers before categories, without missing values; crosses come last."""
         if not isinstance(row, Mapping):
             raise BadInput(f"a row is a dictionary of names and values, not {row!r}.")
-        numbers: dict[Hashable, Any] = {}
+        numeric: dict[Hashable, Any] = {}
         categories: dict[Hashable, str] = {}
         for name, value in row.items():
             if isinstance(value, str):
                 categories[name] = value
             elif value is not None and value == value:
-                numbers[name] = value
+                numeric[name] = value
         try:
-            packed = struct.pack(f"{len(numbers)}d", *numbers.values())
+            packed = struct.pack(f"{len(numeric)}d", *numeric.values())
         except (struct.error, TypeError, OverflowError):
-            raise _no_number(numbers) from None
+            raise _no_number(numeric) from None
         values = np.concatenate([np.frombuffer(packed), np.ones(len(categories))])
         if self.numbers is None:
             seeds = hashes_of(categories)
-            order, own = np.argsort(seeds, kind="stable"), hashes_of(numbers)
-            others = hashes_of(list(categories.values()), seeds)[order]
-            groups = self._groups_of(np.concatenate([own, seeds[order]])) if self.groups else None
-            mixed = np.concatenate([own, others]), values, len(others), groups
+            order, number_ids = np.argsort(seeds, kind="stable"), hashes_of(numeric)
+            category_ids = hashes_of(list(categories.values()), seeds)[order]
+            groups = self._groups_of(np.concatenate([number_ids, seeds[order]])) if self.groups else None
+            mixed = np.concatenate([number_ids, category_ids]), values, len(category_ids), groups
         else:
-            names = [*numbers, *(f"{name}={text}" for name, text in categories.items())]
-            groups = self._groups_of_names([*numbers, *categories]) if self.groups else None
+            names = [*numeric, *(f"{name}={text}" for name, text in categories.items())]
+            groups = self._groups_of_names([*numeric, *categories]) if self.groups else None
             mixed = self._ids(names, new, learn), values, 0, groups
-        return self._with_crosses({**numbers, **categories}, mixed, new, learn) if self._cross else mixed
+        return self._with_crosses({**numeric, **categories}, mixed, new, learn) if self._cross else mixed
 
     def _encode_any(self, row: Mapping[Hashable, Any], mixed: Mixed) -> Example:
         ids, values, ordered, groups = mixed
@@ -174,68 +174,68 @@ class RowEncoder:
 
     # --- crosses ----------------------------------------------------------------------------------------------------
 
-    def _with_crosses(self, row: Mapping[Hashable, Any], own: Mixed, new: New, learn: bool) -> Mixed:
-        """Return the row's `own` features followed by those of its crosses; `row` must not have missing values."""
-        ids, values, ordered, groups = own
-        found, hashes = list(row), hashes_of(row)
+    def _with_crosses(self, row: Mapping[Hashable, Any], features: Mixed, new: New, learn: bool) -> Mixed:
+        """Return `features`, the row's own, followed by its crosses; `row` must not have missing values."""
+        ids, values, ordered, groups = features
+        given_names, hashes = list(row), hashes_of(row)
         order = np.argsort(hashes, kind="stable")
-        names = [found[k] for k in order]
+        names = [given_names[k] for k in order]
         crosses = self._crosses_of(tuple(names))
         if not crosses:
-            return own
+            return features
         sizes = np.array([1.0 if isinstance(row[name], str) else float(row[name]) for name in names])
-        more = [np.prod(sizes[chosen], axis=1) for chosen in crosses]
-        if not all((np.abs(some) <= np.finfo(self._dtype).max).all() for some in more):
+        products = [np.prod(sizes[slots], axis=1) for slots in crosses]
+        if not all((np.abs(product) <= np.finfo(self._dtype).max).all() for product in products):
             raise BadInput("the product of two features is not a finite number; scale what is crossed.")
         if self.numbers is None:
             keys = hashes[order]
-            texts = [k for k, name in enumerate(names) if isinstance(row[name], str)]
-            keys[texts] = hashes_of([row[names[k]] for k in texts], keys[texts])
-            crossed = [cross_hashes(keys[chosen]) for chosen in crosses]
+            text_slots = [k for k, name in enumerate(names) if isinstance(row[name], str)]
+            keys[text_slots] = hashes_of([row[names[k]] for k in text_slots], keys[text_slots])
+            crossed = [cross_hashes(keys[slots]) for slots in crosses]
         else:
             called = [f"{name}={row[name]}" if isinstance(row[name], str) else str(name) for name in names]
-            together = [AND.decode().join(called[k] for k in some) for chosen in crosses for some in chosen.tolist()]
+            together = [AND.decode().join(called[k] for k in cross) for slots in crosses for cross in slots.tolist()]
             crossed = [self._ids(together, new, learn)]
         made = np.concatenate([ids, *crossed])
         n = len(made) - len(ids)
         groups = None if groups is None else np.concatenate([groups, np.zeros(n, np.uint8)])
-        return made, np.concatenate([values, *more]), ordered + n, groups
+        return made, np.concatenate([values, *products]), ordered + n, groups
 
     def _crosses_of(self, names: tuple[Hashable, ...]) -> list[np.ndarray]:
         """Return the crosses of names sorted by hash: arrays of positions, one for pairs and one for triples."""
-        known = self._crossed.get(names)
-        if known is None:
+        arrays = self._crossed.get(names)
+        if arrays is None:
             if len(self._crossed) >= _REMEMBERED_SETS:
                 self._crossed.clear()
-            found = list(islice(choices(_places(rule, names) for rule in self._cross), MAX_ROW_CROSSES + 1))
-            if len(found) > MAX_ROW_CROSSES:
+            crosses = list(islice(choices(_places(rule, names) for rule in self._cross), MAX_ROW_CROSSES + 1))
+            if len(crosses) > MAX_ROW_CROSSES:
                 raise BadInput(
                     f"the crosses would give a row of {len(names)} names more than {MAX_ROW_CROSSES:,} features; cross "
                     "fewer."
                 )
-            sizes = sorted({len(chosen) for chosen in found})
-            known = [np.array([some for some in found if len(some) == size]) for size in sizes]
-            self._crossed[names] = known
-        return known
+            sizes = sorted({len(cross) for cross in crosses})
+            arrays = [np.array([cross for cross in crosses if len(cross) == size]) for size in sizes]
+            self._crossed[names] = arrays
+        return arrays
 
     # --- names to numbers -------------------------------------------------------------------------------------------
 
     def _ids(self, names: Iterable[Hashable], new: New, learn: bool) -> np.ndarray:
         if self.numbers is None:
             return hashes_of(names)
-        known = self.numbers
+        index_of = self.numbers
         try:
-            return np.array([known[name] for name in names], np.uint32)
+            return np.array([index_of[name] for name in names], np.uint32)
         except KeyError:
             pass
-        for name in sorted((name for name in names if name not in known), key=str):
-            number = new.setdefault(name, len(known) + len(new))
-            if learn and number >= self.n_features:
+        for name in sorted((name for name in names if name not in index_of), key=str):
+            index = new.setdefault(name, len(index_of) + len(new))
+            if learn and index >= self.n_features:
                 raise BadInput(
                     f"there is no number left for the feature {name!r}: {self.n_features:,} have one. "
                     "Use more bits, or hashing=True."
                 )
-        return np.array([known[name] if name in known else new[name] for name in names], np.uint32)
+        return np.array([index_of[name] if name in index_of else new[name] for name in names], np.uint32)
 
     # --- names to groups --------------------------------------------------------------------------------------------
 
@@ -252,16 +252,16 @@ class RowEncoder:
 
     def _groups_of_names(self, names: Iterable[Hashable]) -> np.ndarray:
         """Return the groups of names, from a cache; for rows whose names are numbered."""
-        known = self._group_by_name
+        group_by_name = self._group_by_name
         try:
-            return np.array([known[name] for name in names], np.uint8)
+            return np.array([group_by_name[name] for name in names], np.uint8)
         except KeyError:
             pass
         names = list(names)
         groups = self._groups_of(hashes_of(names))
-        if len(known) > _REMEMBERED:
-            known.clear()
-        known |= zip(names, groups.tolist(), strict=True)
+        if len(group_by_name) > _REMEMBERED:
+            group_by_name.clear()
+        group_by_name |= zip(names, groups.tolist(), strict=True)
         return groups
 
     # --- many rows --------------------------------------------------------------------------------------------------
@@ -311,20 +311,20 @@ class RowEncoder:
             ids[c] = self._cell_ids(name, column, new, learn)
             values[c] = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else 1.0
         indptr = np.zeros(n + 1, np.int64)
-        indices, there = np.empty(ids.size, np.uint32), np.empty(ids.size, self._dtype)
+        indices, present = np.empty(ids.size, np.uint32), np.empty(ids.size, self._dtype)
         names, groups = [name for name, _ in (*numbers, *texts)], np.empty(ids.size if self.groups else 0, np.uint8)
         of_columns = self._groups_of(hashes_of(names)) if self.groups else NONE
-        size = by_row(ids, values, of_columns, indptr, indices, there, groups)
-        return self._checked(indptr, indices[:size], there[:size], groups[:size] if self.groups else None)
+        size = by_row(ids, values, of_columns, indptr, indices, present, groups)
+        return self._checked(indptr, indices[:size], present[:size], groups[:size] if self.groups else None)
 
     def _sparse(self, matrix: Any, names: Any, new: New, learn: bool) -> Batch:
         """Return the batch of a sparse matrix; `names` is a range if its columns have no names."""
         groups = None
         if self.numbers is not None:
-            columns, places = np.unique(matrix.indices, return_inverse=True)
-            found = [names[c] for c in columns.tolist()]
-            ids = self._ids(found, new, learn)[places]
-            groups = self._groups_of(hashes_of(found))[places] if self.groups else None
+            columns, slots = np.unique(matrix.indices, return_inverse=True)
+            used_names = [names[c] for c in columns.tolist()]
+            ids = self._ids(used_names, new, learn)[slots]
+            groups = self._groups_of(hashes_of(used_names))[slots] if self.groups else None
         elif isinstance(names, range):
             matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
             ids = folded(matrix.indices)
@@ -340,12 +340,12 @@ class RowEncoder:
         return self._checked(matrix.indptr, ids, values, groups)
 
     def _stacked(self, rows: Iterable[Any], new: New, learn: bool) -> Batch:
-        found = [self.encode_row(row, learn)[0] if self.numbers is None else self._any(row, new, learn) for row in rows]
+        coded = [self.encode_row(row, learn)[0] if self.numbers is None else self._any(row, new, learn) for row in rows]
         return self._checked(
-            np.cumsum([0] + [row.size for row in found]),
-            np.concatenate([np.empty(0, np.uint32), *(row.indices[: row.size] for row in found)]),
-            np.concatenate([np.empty(0, self._dtype), *(row.values[: row.size] for row in found)]),
-            np.concatenate([NONE, *(row.groups[: row.size] for row in found if row.groups is not None)])
+            np.cumsum([0] + [row.size for row in coded]),
+            np.concatenate([np.empty(0, np.uint32), *(row.indices[: row.size] for row in coded)]),
+            np.concatenate([np.empty(0, self._dtype), *(row.values[: row.size] for row in coded)]),
+            np.concatenate([NONE, *(row.groups[: row.size] for row in coded if row.groups is not None)])
             if self.groups
             else None,
         )
@@ -353,7 +353,7 @@ class RowEncoder:
     def _cell_ids(self, name: Hashable, column: Any, new: New, learn: bool) -> np.ndarray:
         """Return the feature of each cell of a column of texts."""
         if self.numbers is None:
-            data, starts, stops = string_cells(column, apart=False)
+            data, starts, stops = string_cells(column, separated=False)
             ids = np.empty(len(column), np.uint32)
             hash_cells(data, starts, stops, hashes_of([name])[0], ids)
             return ids
@@ -396,13 +396,13 @@ def _by_hash(columns: _Columns) -> _Columns:
 def _columns(table: Any) -> tuple[int, _Columns, _Columns] | None:
     """Return a table's number of rows, its numeric and its text columns; None if a column mixes types."""
     if hasattr(table, "iloc"):  # pandas, whose column names need not be texts
-        found = list(table.items())
+        columns = list(table.items())
     else:
         table = pa.table(table)
-        found = list(zip(table.column_names, table.columns, strict=True))
+        columns = list(zip(table.column_names, table.columns, strict=True))
     numbers: _Columns = []
     texts: _Columns = []
-    for name, column in found:
+    for name, column in columns:
         if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
             numbers.append((name, column.to_numpy()))
             continue
@@ -431,8 +431,8 @@ def _no_number(row: Mapping[Hashable, Any]) -> BadInput:
 
 
 def _not_finite(row: Mapping[Hashable, Any], dtype: str) -> BadInput:
-    largest = float(np.finfo(dtype).max)
+    max_abs = float(np.finfo(dtype).max)
     for name, value in row.items():
-        if value is not None and not isinstance(value, str) and abs(float(value)) > largest:
+        if value is not None and not isinstance(value, str) and abs(float(value)) > max_abs:
             return BadInput(f"the feature {name!r} is {value!r}; every value must be a finite number, as {dtype} too.")
     return BadInput("two features share a number after hashing, and their values' sum is not finite; use more bits.")

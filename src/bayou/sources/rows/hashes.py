@@ -44,9 +44,9 @@ def _hash_of(name: Hashable, seed: int) -> int:
     return hash_bytes(str(name).encode("utf-8", "surrogatepass"), seed)
 
 
-def folded(numbers: np.ndarray) -> np.ndarray:
+def folded(indices: np.ndarray) -> np.ndarray:
     """Return integers folded to 32 bits, as svmlight's indices are."""
-    if numbers.dtype == np.int32:
-        return numbers.view(np.uint32)
-    wide = numbers.astype(np.int64, copy=False).view(np.uint64)
+    if indices.dtype == np.int32:
+        return indices.view(np.uint32)
+    wide = indices.astype(np.int64, copy=False).view(np.uint64)
     return (wide ^ (wide >> np.uint64(32))).astype(np.uint32)

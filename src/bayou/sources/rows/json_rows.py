@@ -55,8 +55,8 @@ class _RowBuffers(NamedTuple):
     values: np.ndarray
     lines: np.ndarray
     kinds: np.ndarray  # (rows, 2): kinds of label and weight
-    told: np.ndarray  # (rows, 2): their numbers
-    places: np.ndarray  # (rows, 4): start and stop of their texts
+    label_values: np.ndarray  # (rows, 2): their numbers
+    text_spans: np.ndarray  # (rows, 4): start and stop of their texts
     new: np.ndarray  # features without a name
     spans: np.ndarray  # (n, 4): start and stop of the parts of their names
     groups: np.ndarray  # groups of features; empty if not requested
@@ -123,144 +123,144 @@ class JsonRowParser:
         self._apart = frozenset(special)
 
     def parse(self, block: TextBlock) -> ParsedBlock:
-        known = known_features(self._names, None, exact=False)
-        room = _RowBuffers.of(block.size, self._dtype, len(known) > 0, self._groups)
+        bitmap = known_features(self._names, None, exact=False)
+        buffers = _RowBuffers.of(block.size, self._dtype, len(bitmap) > 0, self._groups)
         state = np.zeros(5, np.int64)  # offset, line, rows, features, new names
-        room.ends[0] = 0
+        buffers.ends[0] = 0
         plain = is_utf8(block)
         bad_lines, extra = list[BadLine](), bytearray()
-        config = plain, self._special, self._named, self._mask, known
+        config = plain, self._special, self._named, self._mask, bitmap
         ends: np.ndarray | None = None
-        while _read_lines(block.data, block.size, *config, state, room) == _SLOW:
+        while _read_lines(block.data, block.size, *config, state, buffers) == _SLOW:
             if ends is None:
                 ends = np.flatnonzero(block.data[: block.size] == ord("\n"))
             stop = int(ends[np.searchsorted(ends, state[0])])
-            bad_line = self._parse_in_python(block, state, room, known, extra, stop)
+            bad_line = self._parse_in_python(block, state, buffers, bitmap, extra, stop)
             bad_lines += [] if bad_line is None else [bad_line]
         lines, rows, features, new = state[1:].tolist()
         data = block.data if not extra else np.concatenate([block.data, np.frombuffer(bytes(extra), np.uint8)])
         parsed = ParsedBlock(
-            indptr=room.ends[: rows + 1],
-            indices=room.indices[:features],
-            values=room.values[:features],
+            indptr=buffers.ends[: rows + 1],
+            indices=buffers.indices[:features],
+            values=buffers.values[:features],
             labels=np.full(rows, np.nan),
             weights=None,
-            positions=room.lines[:rows],
+            positions=buffers.lines[:rows],
             lines=lines,
-            bounds=CsrStats(int(room.bounds[0]), self._last, float(room.bounds[1]), not room.bounds[2]),
-            with_ids=bool(room.bounds[3]),
-            new_names=NewNames(room.new[:new], room.spans[:new], data, data, b"=") if new else None,
-            groups=room.groups[:features] if self._groups else None,
+            bounds=CsrStats(int(buffers.bounds[0]), self._last, float(buffers.bounds[1]), not buffers.bounds[2]),
+            with_ids=bool(buffers.bounds[3]),
+            new_names=NewNames(buffers.new[:new], buffers.spans[:new], data, data, b"=") if new else None,
+            groups=buffers.groups[:features] if self._groups else None,
         )
         if bad_lines:
             parsed.note(bad_lines, Counter(kind_of(line.reason) for line in bad_lines))
         if self._learns:
-            self._label(data, room, rows, parsed)
-            self._weigh(room, rows, parsed)
+            self._label(data, buffers, rows, parsed)
+            self._weigh(buffers, rows, parsed)
             if len(parsed.labels) == rows:
-                self._refuse(data, room, rows, parsed)
+                self._refuse(data, buffers, rows, parsed)
         return parsed
 
     # --- lines for Python ---------------------------------------------------------------------------------------------
 
     def _parse_in_python(
-        self, block: TextBlock, state: np.ndarray, room: _RowBuffers, known: np.ndarray, extra: bytearray, stop: int
+        self, block: TextBlock, state: np.ndarray, buffers: _RowBuffers, bitmap: np.ndarray, extra: bytearray, stop: int
     ) -> BadLine | None:
         """Read the line at which the kernel stopped, up to `stop`; return a BadLine if it is bad, else None."""
         start, line, row, first, _ = state.tolist()
         state[0], state[1] = stop + 1, line + 1
-        whole = read_object(block.data[start:stop].tobytes(), line)
-        if not isinstance(whole, dict):
-            return whole
-        found: dict[Any, Any] = {name: value for name, value in whole.items() if name not in self._apart}
+        parsed = read_object(block.data[start:stop].tobytes(), line)
+        if not isinstance(parsed, dict):
+            return parsed
+        features: dict[Any, Any] = {name: value for name, value in parsed.items() if name not in self._apart}
         try:
-            read, _ = RowEncoder(self._bits, dtype=self._dtype, groups=self._groups).encode_row(found)
+            read, _ = RowEncoder(self._bits, dtype=self._dtype, groups=self._groups).encode_row(features)
         except BadInput as error:
             return BadLine(line, 0, str(error).rstrip("."))
-        after = first + read.size
-        room.indices[first:after], room.values[first:after] = read.indices[: read.size], read.values[: read.size]
+        end = first + read.size
+        buffers.indices[first:end], buffers.values[first:end] = read.indices[: read.size], read.values[: read.size]
         if read.groups is not None:
-            room.groups[first:after] = read.groups[: read.size]
-        room.ends[row + 1], room.lines[row] = after, line
-        with_id = whole.get(ID) is not None
-        room.bounds[:] = np.maximum(room.bounds, (read.size, read.max_abs_value, not read.is_all_ones, with_id))
+            buffers.groups[first:end] = read.groups[: read.size]
+        buffers.ends[row + 1], buffers.lines[row] = end, line
+        with_id = parsed.get(ID) is not None
+        buffers.bounds[:] = np.maximum(buffers.bounds, (read.size, read.max_abs_value, not read.is_all_ones, with_id))
         for k, name in enumerate((self.label, self.weight)):
-            kind, value = _kind_of(whole.get(name))
-            room.kinds[row, k] = kind
+            kind, value = _kind_of(parsed.get(name))
+            buffers.kinds[row, k] = kind
             if kind >= TEXT:
-                room.places[row, 2 * k : 2 * k + 2] = _kept(text_of(value), block, extra)
+                buffers.text_spans[row, 2 * k : 2 * k + 2] = _kept(text_of(value), block, extra)
             else:
-                room.told[row, k] = value
-        state[2], state[3] = row + 1, after
-        if known.size:
-            self._new_names(found, block, state, room, known, extra)
+                buffers.label_values[row, k] = value
+        state[2], state[3] = row + 1, end
+        if bitmap.size:
+            self._new_names(features, block, state, buffers, bitmap, extra)
         return None
 
     def _new_names(
         self,
-        found: dict[Any, Any],
+        features: dict[Any, Any],
         block: TextBlock,
         state: np.ndarray,
-        room: _RowBuffers,
-        known: np.ndarray,
+        buffers: _RowBuffers,
+        bitmap: np.ndarray,
         extra: bytearray,
     ) -> None:
         """Report the features of a row that have no name, as the kernel does."""
-        for name, value in found.items():
+        for name, value in features.items():
             seed = hashes_of([name])
             is_text = isinstance(value, str)
             if value is None or not (is_text or value):
                 continue
             feature = int((hashes_of([value], seed) if is_text else seed)[0] & self._mask)
-            if known[feature >> 3] >> (feature & 7) & 1:
+            if bitmap[feature >> 3] >> (feature & 7) & 1:
                 continue
-            at = state[4]
-            room.new[at] = feature
+            slot = state[4]
+            buffers.new[slot] = feature
             key = _kept(str(name).encode("utf-8", "surrogatepass"), block, extra)
             text = _kept(value.encode("utf-8", "surrogatepass"), block, extra) if is_text else (-1, -1)
-            room.spans[at] = (*key, *text) if is_text else (-1, -1, *key)
-            state[4] = at + 1
+            buffers.spans[slot] = (*key, *text) if is_text else (-1, -1, *key)
+            state[4] = slot + 1
 
     # --- labels and weights -------------------------------------------------------------------------------------------
 
-    def _label(self, data: np.ndarray, room: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
+    def _label(self, data: np.ndarray, buffers: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
         """Set the labels as numbers; for multiclass, text and boolean labels become keys of their names."""
-        kinds = room.kinds[:rows, 0]
-        parsed.labels = np.where((kinds == NUMBER) | (kinds == TRUTH), room.told[:rows, 0], np.nan)
+        kinds = buffers.kinds[:rows, 0]
+        parsed.labels = np.where((kinds == NUMBER) | (kinds == TRUTH), buffers.label_values[:rows, 0], np.nan)
         if self._several:
             for row in np.flatnonzero((kinds == TRUTH) | (kinds == TEXT)).tolist():
-                name = self._text(data, room, row).decode("utf-8", "replace")
+                name = self._text(data, buffers, row).decode("utf-8", "replace")
                 parsed.labels[row] = key = key_of(name) if name.strip(" \t") else np.nan
                 parsed.texts |= {key: name} if is_text(key) else {}
 
-    def _text(self, data: np.ndarray, room: _RowBuffers, row: int) -> bytes:
+    def _text(self, data: np.ndarray, buffers: _RowBuffers, row: int) -> bytes:
         """Return a label as text."""
-        kind = room.kinds[row, 0]
+        kind = buffers.kinds[row, 0]
         if kind >= TEXT:
-            start, stop = room.places[row, :2].tolist()
+            start, stop = buffers.text_spans[row, :2].tolist()
             return data[start:stop].tobytes()
-        value = float(room.told[row, 0])
+        value = float(buffers.label_values[row, 0])
         return text_of(bool(value) if kind == TRUTH else value)
 
-    def _refuse(self, data: np.ndarray, room: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
+    def _refuse(self, data: np.ndarray, buffers: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
         """Drop rows that have a label which is not recognized."""
-        strange = (room.kinds[:rows, 0] != ABSENT) & np.isnan(parsed.labels)
-        if not strange.any():
+        invalid = (buffers.kinds[:rows, 0] != ABSENT) & np.isnan(parsed.labels)
+        if not invalid.any():
             return
         expected = f"{'a text, ' if self._several else ''}a number, true or false"
-        texts = [self._text(data, room, row) for row in np.flatnonzero(strange)[:MAX_DESCRIBED_LINES].tolist()]
-        shown = [text.decode("utf-8", "replace")[:40] for text in texts]
-        parsed.drop(strange, [f"expected a label, {expected}, under {self.label!r}, not {text!r}" for text in shown])
+        labels = [self._text(data, buffers, row) for row in np.flatnonzero(invalid)[:MAX_DESCRIBED_LINES].tolist()]
+        texts = [text.decode("utf-8", "replace")[:40] for text in labels]
+        parsed.drop(invalid, [f"expected a label, {expected}, under {self.label!r}, not {text!r}" for text in texts])
 
-    def _weigh(self, room: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
-        kinds, weights = room.kinds[:rows, 1], room.told[:rows, 1]
+    def _weigh(self, buffers: _RowBuffers, rows: int, parsed: ParsedBlock) -> None:
+        kinds, weights = buffers.kinds[:rows, 1], buffers.label_values[:rows, 1]
         if not kinds.any():
             return
         parsed.weights = np.where(kinds == ABSENT, 1.0, weights)
-        wrong = (kinds > NUMBER) | ~((parsed.weights >= 0) & (parsed.weights <= LARGEST_WEIGHT))
-        if wrong.any():
-            why = f"expected a weight from 0 to {LARGEST_WEIGHT:g} under {self.weight!r}"
-            parsed.drop(wrong, [why] * MAX_DESCRIBED_LINES)
+        invalid = (kinds > NUMBER) | ~((parsed.weights >= 0) & (parsed.weights <= LARGEST_WEIGHT))
+        if invalid.any():
+            reason = f"expected a weight from 0 to {LARGEST_WEIGHT:g} under {self.weight!r}"
+            parsed.drop(invalid, [reason] * MAX_DESCRIBED_LINES)
 
 
 def block_of(text: bytes) -> TextBlock:
@@ -290,7 +290,7 @@ def _kind_of(value: Any) -> tuple[int, Any]:
 
 
 @kernel
-def _read_lines(data, size, plain, special, named, mask, known, state, room):
+def _read_lines(data, size, plain, special, named, mask, bitmap, state, buffers):
     """Read lines from offset state[0] on, until there are no more (_READ) or one is left to Python (_SLOW).
 
     A line is cut into n cells; then numbers and texts are collected in two runs, which `tidy` joins to a row:
@@ -306,85 +306,85 @@ def _read_lines(data, size, plain, special, named, mask, known, state, room):
     base = address_of(data)
     cells, numbers = empty(WIDTH * (SHORT + 1), np.int64), empty(2 * SHORT, np.float64)
     ids, seeds, order = empty(2 * SHORT, np.uint32), empty(SHORT, np.uint32), empty(SHORT, np.uint32)
-    ends, indices, values, lines = room.ends, room.indices, room.values, room.lines
-    kinds, told, places, new_ids, spans = room.kinds, room.told, room.places, room.new, room.spans
-    bounds, groups = room.bounds, room.groups
+    ends, indices, values, lines = buffers.ends, buffers.indices, buffers.values, buffers.lines
+    kinds, label_values, text_spans = buffers.kinds, buffers.label_values, buffers.text_spans
+    new_ids, spans, bounds, groups = buffers.new, buffers.spans, buffers.bounds, buffers.groups
     line, row, first, new = state[1], state[2], state[3], state[4]
-    at, last = base + state[0], base + size
+    address, last = base + state[0], base + size
     slow = False
-    while at < last and not slow:
+    while address < last and not slow:
         # Phase 1: cut the line into cells.
-        n, behind = scan_line(at, plain, SHORT, cells, numbers)
-        if n == 0 and behind < 0:  # a blank line
-            at, line = -behind, line + 1
+        n, next_line = scan_line(address, plain, SHORT, cells, numbers)
+        if n == 0 and next_line < 0:  # a blank line
+            address, line = -next_line, line + 1
             continue
         kinds[row, 0] = kinds[row, 1] = ABSENT
         n_numbers = n_texts = 0
-        more = new
+        n_new = new
         slow = n < 0
         # Phase 2: hash the names, separate label and weight, and sort the features into the two runs.
         for k in range(max(n, 0)):
             key, key_end, kind = cells[WIDTH * k], cells[WIDTH * k + 1], cells[WIDTH * k + 2]
             name = murmur3(key, key_end - key, np.uint32(0))
             # Names in order, so that repeated ones are found.
-            place = k
-            while place > 0 and order[place - 1] > name:
-                order[place] = order[place - 1]
-                place -= 1
-            slow |= place > 0 and order[place - 1] == name
-            order[place] = name
-            apart = -1
+            slot = k
+            while slot > 0 and order[slot - 1] > name:
+                order[slot] = order[slot - 1]
+                slot -= 1
+            slow |= slot > 0 and order[slot - 1] == name
+            order[slot] = name
+            role = -1
             for s in range(special.size):
                 if special[s] == name:
-                    apart = s
+                    role = s
             text, text_end, value = cells[WIDTH * k + 3], cells[WIDTH * k + 4], numbers[SHORT + k]
             feature = name
-            if apart >= 0:
-                if apart < 2:
-                    kinds[row, apart], told[row, apart] = kind, value
-                    places[row, 2 * apart], places[row, 2 * apart + 1] = text - base, text_end - base
-                bounds[3] += apart == 2
+            if role >= 0:
+                if role < 2:
+                    kinds[row, role], label_values[row, role] = kind, value
+                    text_spans[row, 2 * role], text_spans[row, 2 * role + 1] = text - base, text_end - base
+                bounds[3] += role == 2
                 continue
             if kind == TEXT:
                 feature = murmur3(text, text_end - text, name)
-                place = n_texts
-                while place > 0 and seeds[place - 1] > name:
-                    seeds[place], ids[SHORT + place] = seeds[place - 1], ids[SHORT + place - 1]
-                    place -= 1
-                seeds[place], ids[SHORT + place] = name, feature
+                slot = n_texts
+                while slot > 0 and seeds[slot - 1] > name:
+                    seeds[slot], ids[SHORT + slot] = seeds[slot - 1], ids[SHORT + slot - 1]
+                    slot -= 1
+                seeds[slot], ids[SHORT + slot] = name, feature
                 n_texts += 1
             elif kind != ABSENT:
                 ids[n_numbers], numbers[n_numbers] = name, value
                 n_numbers += 1
             index = feature & mask
-            there = kind == TEXT or (kind != ABSENT and value != 0.0)
-            if known.size and there and is_new(address_of(known), known.size, False, np.uint64(index)):
-                new_ids[more] = index
-                spans[more, 0] = key - base if kind == TEXT else -1
-                spans[more, 1] = key_end - base if kind == TEXT else -1
-                spans[more, 2] = (text if kind == TEXT else key) - base
-                spans[more, 3] = (text_end if kind == TEXT else key_end) - base
-                more += 1
+            is_present = kind == TEXT or (kind != ABSENT and value != 0.0)
+            if bitmap.size and is_present and is_new(address_of(bitmap), bitmap.size, False, np.uint64(index)):
+                new_ids[n_new] = index
+                spans[n_new, 0] = key - base if kind == TEXT else -1
+                spans[n_new, 1] = key_end - base if kind == TEXT else -1
+                spans[n_new, 2] = (text if kind == TEXT else key) - base
+                spans[n_new, 3] = (text_end if kind == TEXT else key_end) - base
+                n_new += 1
         if slow:
             break
         # Phase 3: join the runs, and write the row.
         count = n_numbers + n_texts
         for k in range(n_texts):
             ids[n_numbers + k], numbers[n_numbers + k] = ids[SHORT + k], 1.0
-        whole = ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:]
+        arguments = ids[:count], numbers[:count], n_numbers, mask, indices[first:], values[first:]
         if groups.size:
             for k in range(count):
                 groups[first + k] = group_of(ids[k] if k < n_numbers else seeds[k - n_numbers], named)
-            read, largest, ones = tidy(*whole, groups[first:])
+            read, max_abs, is_all_ones = tidy(*arguments, groups[first:])
         else:
-            read, largest, ones = tidy(*whole, None)
-        slow = not largest < np.inf
+            read, max_abs, is_all_ones = tidy(*arguments, None)
+        slow = not max_abs < np.inf
         # Phase 4: commit the row; only now the line counts as read.
         if not slow:
-            bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], largest)
-            bounds[2] += not ones
+            bounds[0], bounds[1] = max(bounds[0], read), max(bounds[1], max_abs)
+            bounds[2] += not is_all_ones
             first += read
             ends[row + 1], lines[row] = first, line
-            at, line, row, new = behind, line + 1, row + 1, more
-    state[0], state[1], state[2], state[3], state[4] = at - base, line, row, first, new
+            address, line, row, new = next_line, line + 1, row + 1, n_new
+    state[0], state[1], state[2], state[3], state[4] = address - base, line, row, first, new
     return _SLOW if slow else _READ

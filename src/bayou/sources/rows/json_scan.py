@@ -41,33 +41,33 @@ def is_utf8(block: TextBlock) -> bool:
 
 
 @kernel(forceinline=True)
-def _blanks(at):
+def _blanks(address):
     """Return the address of the first byte from here on that is not a blank."""
-    while load_uint8(at) == 32 or load_uint8(at) == 9 or load_uint8(at) == 13:
-        at += 1
-    return at
+    while load_uint8(address) == 32 or load_uint8(address) == 9 or load_uint8(address) == 13:
+        address += 1
+    return address
 
 
 @kernel(forceinline=True)
-def _string_end(at, plain):
+def _string_end(address, plain):
     """Return the address of the quote that ends the string that begins here; 0 if Python must read the string."""
-    byte = load_uint8(at)
+    byte = load_uint8(address)
     while byte != _QUOTE:
         if byte == _BACKSLASH or byte < 32 or (byte > 127 and not plain):
             return 0
-        at += 1
-        byte = load_uint8(at)
-    return at
+        address += 1
+        byte = load_uint8(address)
+    return address
 
 
 @kernel(forceinline=True)
-def _number_at(at):
+def _number_at(address):
     """Return (value, address after it) of a JSON number; the address is 0 if Python must read the number."""
-    first = at + (load_uint8(at) == _MINUS)
+    first = address + (load_uint8(address) == _MINUS)
     byte = load_uint8(first)
     if byte < 48 or byte > 57 or (byte == 48 and 48 <= load_uint8(first + 1) <= 57):
         return 0.0, 0
-    value, end = parse_number(at)
+    value, end = parse_number(address)
     point = first
     while 48 <= load_uint8(point) <= 57:
         point += 1
@@ -79,57 +79,57 @@ def _number_at(at):
 
 
 @kernel
-def scan_line(at, plain, most, cells, numbers):
+def scan_line(address, plain, max_names, cells, numbers):
     """Scan one object and return (number of names, address after the line).
 
     The number is -1 if the line is left to Python; for a blank line the result is (0, -address). For each name, of
-    which there may be `most`, `cells` receives its start and stop address, the kind of its value, and the start and
-    stop address of the value's text; the second half of `numbers` receives the value.
+    which there may be `max_names`, `cells` receives its start and stop address, the kind of its value, and the start
+    and stop address of the value's text; the second half of `numbers` receives the value.
     """
-    at = _blanks(at)
-    if load_uint8(at) == _NEWLINE:
-        return 0, -(at + 1)
-    fine = load_uint8(at) == _OPEN
-    at = _blanks(at + 1)
+    address = _blanks(address)
+    if load_uint8(address) == _NEWLINE:
+        return 0, -(address + 1)
+    is_valid = load_uint8(address) == _OPEN
+    address = _blanks(address + 1)
     n = 0
-    again = load_uint8(at) != _CLOSE
-    while fine and again:
-        key = at + 1
-        key_end = _string_end(key, plain) if load_uint8(at) == _QUOTE else 0
-        at = _blanks(key_end + 1) if key_end else at
-        fine = key_end > 0 and n < most and load_uint8(at) == _COLON
-        if not fine:
+    has_more = load_uint8(address) != _CLOSE
+    while is_valid and has_more:
+        key = address + 1
+        key_end = _string_end(key, plain) if load_uint8(address) == _QUOTE else 0
+        address = _blanks(key_end + 1) if key_end else address
+        is_valid = key_end > 0 and n < max_names and load_uint8(address) == _COLON
+        if not is_valid:
             break
-        at = _blanks(at + 1)
-        byte = load_uint8(at)
+        address = _blanks(address + 1)
+        byte = load_uint8(address)
         kind, value, text, text_end = ABSENT, 0.0, 0, 0
         if byte == _QUOTE:
-            text = at + 1
+            text = address + 1
             text_end = _string_end(text, plain)
-            fine = text_end > 0
-            kind, at = TEXT, text_end + 1 if fine else at
+            is_valid = text_end > 0
+            kind, address = TEXT, text_end + 1 if is_valid else address
         elif byte == _MINUS or 48 <= byte <= 57:
-            value, end = _number_at(at)
-            fine = end > 0
-            kind, text, text_end, at = NUMBER, at, end, end if fine else at
+            value, end = _number_at(address)
+            is_valid = end > 0
+            kind, text, text_end, address = NUMBER, address, end, end if is_valid else address
         else:
-            word = byte | load_uint8(at + 1) << 8 | load_uint8(at + 2) << 16 | load_uint8(at + 3) << 24
+            word = byte | load_uint8(address + 1) << 8 | load_uint8(address + 2) << 16 | load_uint8(address + 3) << 24
             if word == _TRUE:
-                kind, value, text, text_end, at = TRUTH, 1.0, at, at + 4, at + 4
-            elif word == _FALSE and load_uint8(at + 4) == 101:
-                kind, text, text_end, at = TRUTH, at, at + 5, at + 5
+                kind, value, text, text_end, address = TRUTH, 1.0, address, address + 4, address + 4
+            elif word == _FALSE and load_uint8(address + 4) == 101:
+                kind, text, text_end, address = TRUTH, address, address + 5, address + 5
             elif word == _NULL:
-                at += 4
+                address += 4
             else:
-                fine = False
+                is_valid = False
         cells[WIDTH * n], cells[WIDTH * n + 1], cells[WIDTH * n + 2] = key, key_end, kind
-        cells[WIDTH * n + 3], cells[WIDTH * n + 4], numbers[most + n] = text, text_end, value
+        cells[WIDTH * n + 3], cells[WIDTH * n + 4], numbers[max_names + n] = text, text_end, value
         n += 1
-        at = _blanks(at)
-        again = load_uint8(at) == _COMMA
-        at = _blanks(at + 1) if again else at
-    fine = fine and load_uint8(at) == _CLOSE
-    at = _blanks(at + 1) if fine else at
-    if not fine or load_uint8(at) != _NEWLINE:
-        return -1, at
-    return n, at + 1
+        address = _blanks(address)
+        has_more = load_uint8(address) == _COMMA
+        address = _blanks(address + 1) if has_more else address
+    is_valid = is_valid and load_uint8(address) == _CLOSE
+    address = _blanks(address + 1) if is_valid else address
+    if not is_valid or load_uint8(address) != _NEWLINE:
+        return -1, address
+    return n, address + 1

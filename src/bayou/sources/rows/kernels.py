@@ -23,17 +23,17 @@ def hash_words(text, hashes):
 
     Each entry of `hashes` is the seed of its word and is replaced by the hash.
     """
-    words = 0
-    start = at = address_of(text)
-    end = at + len(text) - len(BEHIND)
-    while at <= end:
-        if at == end or load_uint8(at) == 0:
-            if words < hashes.size:
-                hashes[words] = murmur3(start, at - start, hashes[words])
-            words += 1
-            start = at + 1
-        at += 1
-    return words
+    n_words = 0
+    start = address = address_of(text)
+    end = address + len(text) - len(BEHIND)
+    while address <= end:
+        if address == end or load_uint8(address) == 0:
+            if n_words < hashes.size:
+                hashes[n_words] = murmur3(start, address - start, hashes[n_words])
+            n_words += 1
+            start = address + 1
+        address += 1
+    return n_words
 
 
 @kernel
@@ -44,7 +44,7 @@ def hash_cells(data, starts, stops, seed, hashes):
 
 
 @kernel
-def by_row(ids, values, of_columns, indptr, indices, there, groups):
+def by_row(ids, values, of_columns, indptr, indices, present, groups):
     """Write columns as CSR rows without zero and missing values; return the number of values left.
 
     Fill in groups unless that array is empty.
@@ -55,7 +55,7 @@ def by_row(ids, values, of_columns, indptr, indices, there, groups):
             value = values[c, row]
             if value != 0 and not np.isnan(value):
                 indices[size] = ids[c, row]
-                there[size] = value
+                present[size] = value
                 if groups.size:
                     groups[size] = of_columns[c]
                 size += 1
@@ -71,21 +71,21 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
     is infinite if any value is not finite.
     """
     for k in range(ids.size):
-        place = k
+        slot = k
         group = np.uint8(0)
         if groups is not None:  # such tests are compiled away where groups is None
             group = groups[k]
         if k < unordered:
-            while place > 0 and indices[place - 1] > ids[k]:
-                indices[place] = indices[place - 1]
-                tidied[place] = tidied[place - 1]
+            while slot > 0 and indices[slot - 1] > ids[k]:
+                indices[slot] = indices[slot - 1]
+                tidied[slot] = tidied[slot - 1]
                 if groups is not None:
-                    groups[place] = groups[place - 1]
-                place -= 1
-        indices[place] = ids[k]
-        tidied[place] = 0.0 if np.isnan(values[k]) else values[k]  # NaN is missing
+                    groups[slot] = groups[slot - 1]
+                slot -= 1
+        indices[slot] = ids[k]
+        tidied[slot] = 0.0 if np.isnan(values[k]) else values[k]  # NaN is missing
         if groups is not None:
-            groups[place] = group
+            groups[slot] = group
     # Two features rarely share a mark; only then all previous ones are compared.
     marks = zeros(_MARKS // 64, np.uint64)
     size = 0
@@ -93,50 +93,50 @@ def tidy(ids, values, unordered, mask, indices, tidied, groups):
         index = indices[k] & mask
         value = tidied[k]
         word, bit = (index >> np.uint32(6)) % marks.size, np.uint64(1) << np.uint64(index & np.uint32(63))
-        place = 0 if marks[word] & bit else size
+        slot = 0 if marks[word] & bit else size
         marks[word] |= bit
-        while place < size and indices[place] != index:
-            place += 1
-        if place < size:
+        while slot < size and indices[slot] != index:
+            slot += 1
+        if slot < size:
             if groups is not None and value != 0:  # the lowest group with a nonzero value
-                groups[place] = min(groups[place], groups[k]) if tidied[place] != 0 else groups[k]
-            tidied[place] += value
+                groups[slot] = min(groups[slot], groups[k]) if tidied[slot] != 0 else groups[k]
+            tidied[slot] += value
         else:
             indices[size] = index
             tidied[size] = value
             if groups is not None:
                 groups[size] = groups[k]
             size += 1
-    kept = 0
-    largest = 0.0
-    ones = finite = True
+    n_kept = 0
+    max_abs = 0.0
+    is_all_ones = finite = True
     for k in range(size):
         if tidied[k] != 0:
-            indices[kept] = indices[k]
-            tidied[kept] = tidied[k]
+            indices[n_kept] = indices[k]
+            tidied[n_kept] = tidied[k]
             if groups is not None:
-                groups[kept] = groups[k]
-            largest = max(largest, abs(np.float64(tidied[k])))
-            ones &= tidied[k] == 1
+                groups[n_kept] = groups[k]
+            max_abs = max(max_abs, abs(np.float64(tidied[k])))
+            is_all_ones &= tidied[k] == 1
             finite &= np.isfinite(tidied[k])
-            kept += 1
-    return kept, largest if finite else np.inf, ones
+            n_kept += 1
+    return n_kept, max_abs if finite else np.inf, is_all_ones
 
 
 @kernel
-def read(names, texts, packed, mask, indices, values, named, groups):
+def read(names, is_text, packed, mask, indices, values, named, groups):
     """Hash the names of an ordinary row and return the result of `tidy`; (-1, ...) if a name contains a zero byte.
 
     With `named`, fill in the groups of names (`recipe.groups`).
     """
     ids = zeros(indices.size, np.uint32)
-    if texts:
+    if is_text:
         if hash_words(names, ids) != max(ids.size, 1):
             return -1, 0.0, False
     else:
-        numbers = np.frombuffer(names, np.uint64)
+        ids64 = np.frombuffer(names, np.uint64)
         for k in range(ids.size):
-            ids[k] = numbers[k] ^ (numbers[k] >> np.uint64(32))
+            ids[k] = ids64[k] ^ (ids64[k] >> np.uint64(32))
     if named is not None:
         for k in range(groups.size):
             groups[k] = group_of(ids[k], named)

@@ -22,15 +22,15 @@ def flat_columns(batch: Any) -> list[tuple[str, Any]]:
     def add(name: str, column: Any) -> None:
         kind = column.type
         if pa.types.is_struct(kind):
-            parts = kind if isinstance(column, pa.Field) else column.flatten()
-            for k, part in enumerate(parts):
-                add(f"{name}.{kind.field(k).name}", part)
+            children = kind if isinstance(column, pa.Field) else column.flatten()
+            for k, child in enumerate(children):
+                add(f"{name}.{kind.field(k).name}", child)
         elif not name.startswith("__index_level_"):
             flat.append((name, column))
 
     schema = batch if isinstance(batch, pa.Schema) else batch.schema
-    for k, one in enumerate(schema):
-        add(one.name, one if isinstance(batch, pa.Schema) else batch.column(k))
+    for k, field in enumerate(schema):
+        add(field.name, field if isinstance(batch, pa.Schema) else batch.column(k))
     check_names([name for name, _ in flat], "the table")
     return flat
 
@@ -58,10 +58,10 @@ def _plain(array: pa.Array) -> np.ndarray:
 def _nulls(array: pa.Array) -> np.ndarray | None:
     if not array.null_count:
         return None
-    there = array.buffers()[0]
-    if there is None:  # the null type, which has no values
+    validity = array.buffers()[0]
+    if validity is None:  # the null type, which has no values
         return np.ones(len(array), np.bool_)
-    bits = np.unpackbits(np.frombuffer(there, np.uint8), bitorder="little")
+    bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
     return bits[array.offset : array.offset + len(array)] == 0
 
 
@@ -80,8 +80,8 @@ def values_of(array: pa.Array, column: str) -> list[Any]:
         raise BadInput(f"column {column!r} holds text that is not UTF-8; the table is damaged.") from None
 
 
-def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return text as cells (data, starts, stops); with `apart`, a newline follows each."""
+def string_cells(array: pa.Array, separated: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return text as cells (data, starts, stops); with `separated`, a newline follows each."""
     if not (pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)):
         array = array.cast(pa.large_binary() if pa.types.is_binary(array.type) else pa.large_string())
     n = len(array)
@@ -94,8 +94,8 @@ def string_cells(array: pa.Array, apart: bool) -> tuple[np.ndarray, np.ndarray, 
     if (nulls := _nulls(array)) is not None:
         stops[nulls] = starts[nulls]
     old = np.frombuffer(text, np.uint8)[first:last] if text is not None else np.empty(0, np.uint8)
-    data = np.empty(last - first + PADDING + (n if apart else 0), np.uint8)
-    if apart:
+    data = np.empty(last - first + PADDING + (n if separated else 0), np.uint8)
+    if separated:
         _set_apart(old, starts, stops, data)
     else:
         data[: len(old)], data[len(old) :] = old, ord("\n")
@@ -109,18 +109,18 @@ def whole_cells(array: pa.Array, only_whole: bool) -> tuple[np.ndarray, np.ndarr
     if pa.types.is_floating(array.type):
         values = as_numbers(array)
         with np.errstate(invalid="ignore"):
-            whole = (values == np.floor(values)) & (np.abs(values) < EXACT)
-        if not only_whole and not (whole | np.isnan(values)).all():
+            is_whole = (values == np.floor(values)) & (np.abs(values) < EXACT)
+        if not only_whole and not (is_whole | np.isnan(values)).all():
             return places_of([text_of(value) for value in array.to_pylist()])
-        empty |= ~whole
-        numbers = np.where(whole, values, 0).astype(np.int64)
+        empty |= ~is_whole
+        integers = np.where(is_whole, values, 0).astype(np.int64)
     else:
-        numbers = _plain(array) if nulls is None else np.where(nulls, 0, _plain(array))
-    minus = numbers < 0
-    sizes = numbers.astype(np.uint64)
+        integers = _plain(array) if nulls is None else np.where(nulls, 0, _plain(array))
+    minus = integers < 0
+    sizes = integers.astype(np.uint64)
     sizes[minus] = np.uint64(0) - sizes[minus]
-    starts, stops = np.empty(len(numbers), np.uint32), np.empty(len(numbers), np.uint32)
-    data = np.empty(len(numbers) * (2 * MAX_NUMBER_BYTES) + WRITE_PADDING_BYTES + PADDING, np.uint8)
+    starts, stops = np.empty(len(integers), np.uint32), np.empty(len(integers), np.uint32)
+    data = np.empty(len(integers) * (2 * MAX_NUMBER_BYTES) + WRITE_PADDING_BYTES + PADDING, np.uint8)
     _write_digits(sizes, minus, empty, data, starts, stops)
     return data, starts, stops
 
@@ -149,9 +149,9 @@ def as_seconds(array: pa.Array) -> np.ndarray:
     days = pa.types.is_date32(array.type)
     unit = array.type.unit if pa.types.is_timestamp(array.type) else "s" if days else "ms"
     nulls = _nulls(array)
-    whole = array.cast(pa.int32()) if days else array.cast(pa.int64())
-    whole = (_plain(whole) if nulls is None else np.where(nulls, 0, _plain(whole))).astype(np.int64)
-    seconds = (whole * 86_400 if days else whole // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]).astype(float)
+    ticks = array.cast(pa.int32()) if days else array.cast(pa.int64())
+    ticks = (_plain(ticks) if nulls is None else np.where(nulls, 0, _plain(ticks))).astype(np.int64)
+    seconds = (ticks * 86_400 if days else ticks // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]).astype(float)
     if nulls is not None:
         seconds[nulls] = np.nan
     return seconds
@@ -163,8 +163,8 @@ def _set_apart(old, starts, stops, data):
     k = 0
     for i in range(starts.size):
         start = k
-        for place in range(starts[i], stops[i]):
-            data[k] = old[place]
+        for offset in range(starts[i], stops[i]):
+            data[k] = old[offset]
             k += 1
         starts[i], stops[i] = start, k
         data[k] = 10
@@ -176,20 +176,20 @@ def _set_apart(old, starts, stops, data):
 def _write_digits(sizes, minus, empty, data, starts, stops):
     """Write integers as cells with a newline after each; entries marked in `empty` become empty cells."""
     base = address_of(data)
-    at = base
+    address = base
     for i in range(sizes.size):
-        starts[i] = at - base
+        starts[i] = address - base
         if not empty[i]:
             if minus[i]:
-                put_byte(at, 45)
-                at += 1
+                put_byte(address, 45)
+                address += 1
             size = sizes[i]
             if size < np.uint64(10**16):
-                at = put_whole(at, size)
+                address = put_whole(address, size)
             else:
-                at = put_whole(at, size // np.uint64(10**8))
-                put_eight_digits(at, size % np.uint64(10**8))
-                at += 8
-        stops[i] = at - base
-        put_byte(at, 10)
-        at += 1
+                address = put_whole(address, size // np.uint64(10**8))
+                put_eight_digits(address, size % np.uint64(10**8))
+                address += 8
+        stops[i] = address - base
+        put_byte(address, 10)
+        address += 1

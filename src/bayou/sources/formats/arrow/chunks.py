@@ -32,24 +32,24 @@ class TableChunks:
         keep: names of the columns to keep.
     """
 
-    def __init__(self, parts: Iterable[Any]) -> None:
-        self._parts = parts
+    def __init__(self, tables: Iterable[Any]) -> None:
+        self._parts = tables
         self.keep: list[str] = []
-        streams = isinstance(parts, Sequence) and any(hasattr(part, "read_next_batch") for part in parts)
-        self.is_rereadable = iter(parts) is not parts and not streams
+        streams = isinstance(tables, Sequence) and any(hasattr(table, "read_next_batch") for table in tables)
+        self.is_rereadable = iter(tables) is not tables and not streams
         self._kept: deque[tuple[int, pa.Table]] = deque()
 
     @property
     def rows(self) -> int | None:
         """Number of rows, if the parts are a list of tables with a length; else None."""
-        parts = self._parts if isinstance(self._parts, Sequence) else ()
-        return sum(map(len, parts)) if parts and all(hasattr(part, "__len__") for part in parts) else None
+        tables = self._parts if isinstance(self._parts, Sequence) else ()
+        return sum(map(len, tables)) if tables and all(hasattr(table, "__len__") for table in tables) else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._kept.clear()
         names, rows = None, 0
-        for part in self._parts:
-            for batch in pa.table(part).to_batches() if hasattr(part, "__arrow_c_array__") else stream_of(part):
+        for table in self._parts:
+            for batch in pa.table(table).to_batches() if hasattr(table, "__arrow_c_array__") else stream_of(table):
                 if not batch.num_rows:
                     continue
                 # The index that pandas adds is not a column.
@@ -65,12 +65,12 @@ class TableChunks:
         """Return the kept columns for these rows, which count from 0 and ascend; earlier batches are forgotten."""
         while self._kept and len(rows) and self._kept[0][0] + self._kept[0][1].num_rows <= rows[0]:
             self._kept.popleft()
-        found = []
+        tables = []
         for start, table in list(self._kept):
             low, high = np.searchsorted(rows, [start, start + table.num_rows])
             if high > low:
-                found.append(table.take(rows[low:high] - start))
-        return pa.concat_tables(found, promote_options="permissive") if found else pa.table({})
+                tables.append(table.take(rows[low:high] - start))
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
 
 def parts_or_paths(data: Any) -> Any:
@@ -82,16 +82,16 @@ def parts_or_paths(data: Any) -> Any:
     if isinstance(data, Sequence):
         return TableChunks(data) if len(data) and is_table(data[0]) else data
     try:
-        parts = iter(data)
+        items = iter(data)
     except TypeError:  # an array without dimensions claims to be iterable
         return data
-    first = next(parts, None)
+    first = next(items, None)
     if first is None:
         raise BadInput("no data: the iterable gives no tables.")
     if is_table(first):
-        return TableChunks(itertools.chain([first], parts) if parts is data else data)
+        return TableChunks(itertools.chain([first], items) if items is data else data)
     if isinstance(first, str | os.PathLike):
-        return [first, *parts]
+        return [first, *items]
     raise BadInput(f"the data give a {type(first).__name__}; give paths, a table, or an iterable of tables.")
 
 
@@ -109,9 +109,9 @@ def _columns(batch: pa.RecordBatch, keep: list[str]) -> pa.Table:
         if name not in batch.schema.names:
             from bayou.core.checks import suggest
 
-            there = ", ".join(batch.schema.names)
+            existing = ", ".join(batch.schema.names)
             raise BadInput(
-                f"keep names the column {name!r}, which is not there; the columns are {there}."
+                f"keep names the column {name!r}, which is not there; the columns are {existing}."
                 f"{suggest(name, batch.schema.names)}"
             )
     return pa.Table.from_batches([batch.select(keep)])

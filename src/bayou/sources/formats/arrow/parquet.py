@@ -38,8 +38,8 @@ def readable(name: str, further: str = "") -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        why = str(error).partition("\n")[0].rstrip(".")
-        raise BadInput(f"{name}: the Parquet file cannot be read{further}: {why}.") from None
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise BadInput(f"{name}: the Parquet file cannot be read{further}: {reason}.") from None
 
 
 def opened(name: str) -> pa.NativeFile:
@@ -82,33 +82,33 @@ class ParquetReader(FittingReader):
     def _pass(self) -> Iterator[RowRange]:
         self._done = 0.0
         for name, batches in self._scans(self._wanted):
-            for part in row_ranges(batches, name):
-                self._done += self._bytes_a_row * (part.stop - part.start)
-                yield part
+            for row_range in row_ranges(batches, name):
+                self._done += self._bytes_a_row * (row_range.stop - row_range.start)
+                yield row_range
 
     def _scans(self, opened: Callable[[str], _Opened]) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
         """Yield (file, record batches) for each file, or for each scan of a row group if the data are parts."""
         if self._parts is None:
             yield from ((name, opened(name).rows()) for name in self._names)
             return
-        before: _Opened | None = None
-        for name, group, parts in self._parts.scans():
-            before = before if before is not None and before.name == name else opened(name)
-            yield name, before.rows_of(group, parts)
+        file: _Opened | None = None
+        for name, group, slices in self._parts.scans():
+            file = file if file is not None and file.name == name else opened(name)
+            yield name, file.rows_of(group, slices)
 
     def _wanted(self, name: str) -> _Opened:
         """Open a file for reading the columns that the recipe needs."""
-        wanted = {column.name for column in self.plan.columns}
+        needed = {column.name for column in self.plan.columns}
         file = self._open(name, {column.name for column in self.plan.columns if column.role in _CATEGORIES})
         self.plan.places(names_of(file.schema_arrow), name)  # raises if a needed column is missing
-        there = [top for top in file.schema_arrow.names if any(w == top or w.startswith(f"{top}.") for w in wanted)]
-        self._tables[name] = ArrowTable(self.plan, names_of(pa.schema(file.schema_arrow.field(top) for top in there)))
+        tops = [top for top in file.schema_arrow.names if any(w == top or w.startswith(f"{top}.") for w in needed)]
+        self._tables[name] = ArrowTable(self.plan, names_of(pa.schema(file.schema_arrow.field(top) for top in tops)))
         rows = file.metadata.num_rows
         self._bytes_a_row = (self.bytes_total or 0) and os.path.getsize(name) / max(rows, 1)
         groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
-        bytes_a_row = max(sum(group.total_byte_size for group in groups) / max(rows, 1), 4 * len(there), 1)
+        bytes_a_row = max(sum(group.total_byte_size for group in groups) / max(rows, 1), 4 * len(tops), 1)
         batch_rows = min(max(int(_BATCH_BYTES / bytes_a_row), LEAST_ROWS), MOST_ROWS)
-        return _Opened(name, file, there, batch_rows)
+        return _Opened(name, file, tops, batch_rows)
 
     def _samples(self) -> list[pa.RecordBatch]:
         batches, rows = [], 0
@@ -137,26 +137,26 @@ class _Opened:
     columns: list[str] | None
     batch_rows: int
 
-    def rows(self, **which: Any) -> Iterator[pa.RecordBatch]:
+    def rows(self, **options: Any) -> Iterator[pa.RecordBatch]:
         with readable(self.name, " further"):
             # With Arrow's threads, although others learn and convert meanwhile: decoding takes the longest.
             yield from self.file.iter_batches(
-                **{"batch_size": self.batch_rows, "columns": self.columns, "use_threads": True, **which}
+                **{"batch_size": self.batch_rows, "columns": self.columns, "use_threads": True, **options}
             )
 
-    def rows_of(self, group: int, parts: list[RowGroupSlice]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group that are in `parts`; decoding stops after the last of them."""
+    def rows_of(self, group: int, slices: list[RowGroupSlice]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a row group that are in `slices`; decoding stops after the last of them."""
         with readable(self.name):
             rows = self.file.metadata.row_group(group).num_rows
-        few = {} if parts[-1].last >= rows else {"batch_size": min(self.batch_rows, _FEW_ROWS)}
+        options = {} if slices[-1].last >= rows else {"batch_size": min(self.batch_rows, _FEW_ROWS)}
         start = 0
-        for batch in self.rows(row_groups=[group], **few):
-            for part in parts:
-                low, high = max(part.first - start, 0), min(part.last - start, batch.num_rows)
+        for batch in self.rows(row_groups=[group], **options):
+            for row_slice in slices:
+                low, high = max(row_slice.first - start, 0), min(row_slice.last - start, batch.num_rows)
                 if low < high:
                     yield batch.slice(low, high - low)
             start += batch.num_rows
-            if start >= parts[-1].last:
+            if start >= slices[-1].last:
                 return
 
 

@@ -109,9 +109,9 @@ class ArrowReader(FittingReader):
 
     def _pass(self) -> Iterator[RowRange]:
         self._given = 0
-        for part in row_ranges(self._batches(), "the table"):
-            self._given += part.stop - part.start
-            yield part
+        for row_range in row_ranges(self._batches(), "the table"):
+            self._given += row_range.stop - row_range.start
+            yield row_range
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -181,12 +181,12 @@ def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
     elif is_point(kind):
         looked.add_numbers(as_seconds(array), POINT)
     elif is_text(kind):
-        data, starts, stops = string_cells(array, apart=True)
+        data, starts, stops = string_cells(array, separated=True)
         looked.add(one_column(data, starts, stops), len(array), np.ones(len(array), np.bool_))
     else:
         return summary_of(values_of(iso(array) if is_a.is_temporal(kind) else array, name), recipe)
-    shown = iso(array) if is_point(kind) else array.cast("large_binary") if is_text(kind) else array
-    return looked.summary(lambda row: _as_text(shown[row].as_py()))
+    display = iso(array) if is_point(kind) else array.cast("large_binary") if is_text(kind) else array
+    return looked.summary(lambda row: _as_text(display[row].as_py()))
 
 
 def _as_text(value: Any) -> str:

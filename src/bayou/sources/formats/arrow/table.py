@@ -47,9 +47,9 @@ class ArrowTable:
         """Return the columns of a record batch as cells."""
         arrays = [array for _, array in flat_columns(batch)]
         columns = BatchCells(self._plan)
-        for c, place in enumerate(self._where):
-            if place >= 0:
-                self._add(columns, c, arrays[place])
+        for c, position in enumerate(self._where):
+            if position >= 0:
+                self._add(columns, c, arrays[position])
         return columns
 
     def parse(self, columns: BatchCells, start: int, stop: int) -> ParsedBlock:
@@ -80,19 +80,19 @@ class ArrowTable:
             columns.add_cells(c, *string_cells(array.cast(pa.string()), False))
         elif is_text(kind):
             # Cells that are read as numbers must be separated.
-            columns.add_cells(c, *string_cells(array, apart=role not in ("category", "flag", "text")))
+            columns.add_cells(c, *string_cells(array, separated=role not in ("category", "flag", "text")))
         else:
             values = values_of(array, self._plan.columns[c].name)
-            texts, several = column_as_cells(values, role, self._plan.positive)
+            cell_texts, several = column_as_cells(values, role, self._plan.positive)
             columns.lists[c] = several
-            columns.add_cells(c, *places_of(texts))
+            columns.add_cells(c, *places_of(cell_texts))
 
     def _values(self, c: int, dictionary: pa.Array) -> _DictionaryCells:
         """Return the cells and hashes of a dictionary, cached, as most batches come with an equal one."""
         last = self._dictionaries.get(c)
         if last is not None and len(last[0]) == len(dictionary) and last[0].equals(dictionary):
             return last[1]
-        data, starts, stops = string_cells(dictionary, apart=self._plan.columns[c].role == "code")
+        data, starts, stops = string_cells(dictionary, separated=self._plan.columns[c].role == "code")
         table = np.zeros((len(self._plan.columns), 8), np.int64)
         table[c, :4] = data.ctypes.data, starts.ctypes.data, stops.ctypes.data, 1
         values = _DictionaryCells(data, starts, stops, self._plan.hashes(c, table, len(dictionary)))
@@ -128,13 +128,13 @@ class BatchCells:
         self._alive += [data, starts, stops]
 
     def add_codes(self, c: int, codes: pa.Array, values: _DictionaryCells) -> None:
-        valid, places = codes.buffers()
+        valid, indices = codes.buffers()
         self._table[c] = (
             values.data.ctypes.data,
             values.starts.ctypes.data,
             values.stops.ctypes.data,
             1,
-            places.address + 4 * codes.offset,
+            indices.address + 4 * codes.offset,
             valid.address if valid is not None and codes.null_count else 0,
             codes.offset,
             values.hashes.ctypes.data,
@@ -156,6 +156,6 @@ class BatchCells:
             alive=self._alive,
             lines=np.arange(stop - start),
             n_lines=stop - start,
-            numbers={c: numbers[start:stop] for c, numbers in self.numbers.items()},
+            numbers={c: values[start:stop] for c, values in self.numbers.items()},
             lists=self.lists if self.lists.any() else None,
         )

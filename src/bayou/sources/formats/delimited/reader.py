@@ -67,37 +67,35 @@ class DelimitedParser:
         """Return the examples of a block; the first block of a file includes the header."""
         return self._plan.parse(self._columns(split_block(block, self.layout, self._plan.scratch)))
 
-    def _columns(self, found: SplitCells) -> CellColumns:
-        data = found.data
+    def _columns(self, parsed: SplitCells) -> CellColumns:
+        data, bad_lines = parsed.data, parsed.bad_lines
         for c in self._texts:
-            cells_of = found.starts, found.stops, self._where[c], found.width, found.rows
+            cells_of = parsed.starts, parsed.stops, self._where[c], parsed.width, parsed.rows
             data = text_of_words(data, *cells_of, self._plan.recipe)
         return CellColumns(
-            rows=found.rows,
-            table=_table(found, data, self._where),
-            alive=[data, found],
-            lines=found.lines,
-            n_lines=found.n_lines,
+            rows=parsed.rows,
+            table=_table(parsed, data, self._where),
+            alive=[data, parsed],
+            lines=parsed.lines,
+            n_lines=parsed.n_lines,
             bad_lines=[
-                BadLine(int(line), int(byte), _WHAT[what].format(width=found.width, found=count))
-                for line, byte, what, count in found.bad_lines[first_of_each(found.bad_lines[:, 2])]
+                BadLine(int(line), int(byte), _WHAT[code].format(width=parsed.width, found=count))
+                for line, byte, code, count in bad_lines[first_of_each(bad_lines[:, 2])]
             ],
-            skipped=found.skipped,
-            error_counts=Counter(
-                kind_of(_WHAT[code]).format(width=found.width) for code in found.bad_lines[:, 2].tolist()
-            ),
-            place=lambda row, c: int(found.starts[row * found.width + self._where[c]]) - int(found.begins[row]) + 1,
+            skipped=parsed.skipped,
+            error_counts=Counter(kind_of(_WHAT[code]).format(width=parsed.width) for code in bad_lines[:, 2].tolist()),
+            place=lambda row, c: int(parsed.starts[row * parsed.width + self._where[c]]) - int(parsed.begins[row]) + 1,
         )
 
 
-def _table(found: SplitCells, data: np.ndarray, where: np.ndarray) -> np.ndarray:
+def _table(split_cells: SplitCells, data: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Return columns of cells in the form that kernels read (`cells`)."""
-    table = np.zeros((len(where), 8), np.int64)
-    there = where >= 0
-    table[there, cells.CELL_TEXT] = data.ctypes.data
-    table[there, cells.STARTS] = found.starts.ctypes.data + 4 * where[there]
-    table[there, cells.STOPS] = found.stops.ctypes.data + 4 * where[there]
-    table[there, cells.STRIDE] = found.width
+    table = np.zeros((len(positions), 8), np.int64)
+    is_present = positions >= 0
+    table[is_present, cells.CELL_TEXT] = data.ctypes.data
+    table[is_present, cells.STARTS] = split_cells.starts.ctypes.data + 4 * positions[is_present]
+    table[is_present, cells.STOPS] = split_cells.stops.ctypes.data + 4 * positions[is_present]
+    table[is_present, cells.STRIDE] = split_cells.width
     return table
 
 
@@ -112,37 +110,37 @@ def split_block(block: TextBlock, layout: DelimitedLayout, scratch: ThreadBuffer
 
 def fit_text(
     recipe: Recipe,
-    found: Sequence[tuple[SplitCells, DelimitedLayout]],
+    blocks: Sequence[tuple[SplitCells, DelimitedLayout]],
     *,
     labels: bool = True,
     tell: Tell | None = None,
 ) -> Recipe:
     """Return the recipe fitted to the first FIT_ROWS rows of the blocks, given as cells with their layouts."""
-    names = found[0][1].names
-    places = {layout: {name: place for place, name in enumerate(layout.names)} for _, layout in found}
-    parts = [(part, places[layout]) for part, layout in found]
-    summaries = {name: _summary(recipe, name, parts) for name in names}
+    names = blocks[0][1].names
+    positions = {layout: {name: position for position, name in enumerate(layout.names)} for _, layout in blocks}
+    located = [(cell_block, positions[layout]) for cell_block, layout in blocks]
+    summaries = {name: _summary(recipe, name, located) for name in names}
     return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels, tell=tell)
 
 
-def _summary(recipe: Recipe, name: str, found: Iterable[tuple[SplitCells, Mapping[str, int]]]) -> ColumnSummary:
+def _summary(recipe: Recipe, name: str, blocks: Iterable[tuple[SplitCells, Mapping[str, int]]]) -> ColumnSummary:
     """Return the summary of a column's first rows; each part of the data comes with the positions of its columns.
 
     A file without the column counts as rows without a value, so that the summaries of all columns agree row by row.
     """
     left, looked = FIT_ROWS, ColumnScanner(recipe)
-    parts: list[tuple[int, SplitCells, int | None]] = []  # number of rows, their cells, position of the column
-    for part, places in found:
-        n, place = min(part.rows, left), places.get(name)
-        if place is None:
+    segments: list[tuple[int, SplitCells, int | None]] = []  # number of rows, their cells, position of the column
+    for cell_block, positions in blocks:
+        n, position = min(cell_block.rows, left), positions.get(name)
+        if position is None:
             looked.add_numbers(np.full(n, np.nan))
         else:
-            looked.add(_table(part, part.data, np.array([place])), n)
-        parts.append((n, part, place))
+            looked.add(_table(cell_block, cell_block.data, np.array([position])), n)
+        segments.append((n, cell_block, position))
         left -= n
 
     def text(row: int) -> str:
-        for n, part, place in parts:
+        for n, part, place in segments:
             if row < n:
                 return "" if place is None else part.text(row, place)
             row -= n
@@ -164,9 +162,9 @@ class DelimitedReader(FittingReader):
         self._format = format
         self._read_from(files)
         # Each file has its own layout, and is cut into rows by it.
-        others = files.names[1:]
+        other_names = files.names[1:]
         files.names = files.names[:1]
-        self._files = [files, *(BlockReader([name]) for name in others)]
+        self._files = [files, *(BlockReader([name]) for name in other_names)]
         self._tables: dict[DelimitedLayout, DelimitedParser] = {}
 
     def _pass(self) -> Iterator[TextBlock]:
@@ -181,14 +179,14 @@ class DelimitedReader(FittingReader):
                 yield replace(block, layout=cutter.layout or layout_of(block, self._format))
 
     def _sample(self, block: TextBlock) -> tuple[tuple[SplitCells, DelimitedLayout], int]:
-        found = split_block(block, block.layout)
-        if len(found.bad_lines) and not found.rows:
-            line, byte, what, count = found.bad_lines[0]
-            expected = _WHAT[what].format(width=found.width, found=count)
+        cell_block = split_block(block, block.layout)
+        if len(cell_block.bad_lines) and not cell_block.rows:
+            line, byte, code, count = cell_block.bad_lines[0]
+            expected = _WHAT[code].format(width=cell_block.width, found=count)
             self._why_empty = (
                 f"{block.file}:{line + 1}:{byte}: {expected}; no row fits {self._format}: check {option('format')}."
             )
-        return (found, block.layout), found.rows
+        return (cell_block, block.layout), cell_block.rows
 
     def _fitted(self, samples: list[tuple[SplitCells, DelimitedLayout]]) -> Recipe:
         return fit_text(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)

@@ -66,10 +66,10 @@ class SplitCells:
     def rows(self) -> int:
         return len(self.lines)
 
-    def text(self, row: int, column: int, most: int = 40) -> str:
-        """Return the first bytes of a cell, at most `most`, as text without surrounding blanks."""
+    def text(self, row: int, column: int, max_bytes: int = 40) -> str:
+        """Return the first bytes of a cell, at most `max_bytes`, as text without surrounding blanks."""
         start, stop = (int(ends[row * self.width + column]) for ends in (self.starts, self.stops))
-        return self.data[start : min(stop, start + most)].tobytes().decode("utf-8", "replace").strip(" \t")
+        return self.data[start : min(stop, start + max_bytes)].tobytes().decode("utf-8", "replace").strip(" \t")
 
 
 class DelimitedLayout(NamedTuple):
@@ -101,8 +101,8 @@ def layout_of(block: TextBlock, format: str) -> DelimitedLayout:
     check_width(len(names), block.file)
     check_names(names, block.file)
     if all(_is_number(cell) for cell in cells):
-        shown = line[:60].decode("utf-8", "replace").strip()
-        raise BadInput(f"{block.file}: the first line must name the columns, but it holds numbers: {shown}. Add one.")
+        header = line[:60].decode("utf-8", "replace").strip()
+        raise BadInput(f"{block.file}: the first line must name the columns, but it holds numbers: {header}. Add one.")
     return DelimitedLayout(delimiter, names, end, text.count(b"\n", 0, end))
 
 
@@ -114,8 +114,8 @@ def _header_cells(text: bytes, start: int, delimiter: int) -> tuple[list[bytes],
     """Return the cells of the row at `start`, and the offset where it ends."""
     data = np.frombuffer(text[start:] + b"\n" * PADDING, np.uint8)
     starts, stops = np.empty(len(data), np.uint32), np.empty(len(data), np.uint32)
-    width, end, wrong = _row(data, 0, len(text) - start, delimiter, len(data), starts, stops, 0)
-    if wrong > FEW:  # quotes are invalid: the header is the first line
+    width, end, error = _row(data, 0, len(text) - start, delimiter, len(data), starts, stops, 0)
+    if error > FEW:  # quotes are invalid: the header is the first line
         end = text.find(b"\n", start) + 1
         return text[start:end].strip().split(bytes([delimiter])), end
     cells = [data[starts[k] : stops[k] & _PLACE].tobytes() for k in range(width)]
@@ -156,8 +156,8 @@ def split(
     """
     scratch = scratch or ThreadBuffers()
     # Each cell ends in a delimiter or newline, and rows are not empty.
-    room = size - start + width + 2
-    starts, stops = (scratch.take(name, room, np.uint32) for name in ("starts", "stops"))
+    capacity = size - start + width + 2
+    starts, stops = (scratch.take(name, capacity, np.uint32) for name in ("starts", "stops"))
     rows = (size - start) // max(width, 2) + 1
     begins, lines = np.empty(rows, np.int64), np.empty(rows, np.int64)
     bad_lines = np.empty(((size - start) // 2 + 2, 4), np.int64)  # pages are allocated only as bad rows are written
@@ -174,16 +174,16 @@ def split(
 
 @kernel
 def _any_quote(data, start, size):
-    at = address_of(data) + start
+    address = address_of(data) + start
     end = address_of(data) + size
-    while at + 64 <= end:
-        if where_in_64(at, _QUOTE):
+    while address + 64 <= end:
+        if where_in_64(address, _QUOTE):
             return True
-        at += 64
-    while at < end:
-        if load_uint8(at) == _QUOTE:
+        address += 64
+    while address < end:
+        if load_uint8(address) == _QUOTE:
             return True
-        at += 1
+        address += 1
     return False
 
 
@@ -200,31 +200,31 @@ def _split_plain(data, start, size, line, delimiter, width, starts, stops, begin
         if size - chunk < 64:
             marks &= (np.uint64(1) << np.uint64(size - chunk)) - np.uint64(1)
         while marks:
-            at = chunk + trailing_zeros(marks)
+            offset = chunk + trailing_zeros(marks)
             mark = marks & (~marks + np.uint64(1))
             marks ^= mark
-            stops[k] = at
+            stops[k] = offset
             k += 1
-            starts[k] = at + 1
+            starts[k] = offset + 1
             if not mark & newlines:
                 continue
-            stop = at
+            stop = offset
             if stop > starts[k - 1] and load_uint8(base + stop - 1) == _RETURN:
                 stop -= 1
                 stops[k - 1] = stop
-            begin = np.int64(starts[first])
-            if k - first == width and stop > begin:
-                begins[row] = begin
+            row_start = np.int64(starts[first])
+            if k - first == width and stop > row_start:
+                begins[row] = row_start
                 lines[row] = line
                 row += 1
             else:
-                if stop > begin:  # not an empty line
-                    wrong = FEW if k - first < width else MANY
+                if stop > row_start:  # not an empty line
+                    error = FEW if k - first < width else MANY
                     bad_lines[skipped, 0], bad_lines[skipped, 1] = line, 1
-                    bad_lines[skipped, 2], bad_lines[skipped, 3] = wrong, k - first
+                    bad_lines[skipped, 2], bad_lines[skipped, 3] = error, k - first
                     skipped += 1
                 k = first
-                starts[k] = at + 1
+                starts[k] = offset + 1
             first = k
             line += 1
     return row, line, skipped
@@ -235,27 +235,27 @@ def _split_quoted(data, start, size, line, delimiter, width, starts, stops, begi
     """Split text with quotes, and return (rows, lines, bad rows). In good rows doubled quotes become one, in place."""
     base = address_of(data)
     row = skipped = k = 0
-    at = start
-    while at < size:
-        if line_ends(base + at):
-            at = _next_line(base, at)
+    offset = start
+    while offset < size:
+        if line_ends(base + offset):
+            offset = _next_line(base, offset)
             line += 1
             continue
-        found, behind, wrong = _row(data, at, size, delimiter, width, starts, stops, k)
-        if wrong:
-            behind_line = _next_line(base, at)
-            bad_lines[skipped, 0], bad_lines[skipped, 3] = line, found
-            bad_lines[skipped, 1] = min(behind, behind_line - 1) - at + 1 if wrong >= AFTER_QUOTE else 1
-            bad_lines[skipped, 2] = NO_QUOTE if wrong == _OPEN else wrong
+        n_cells, end, error = _row(data, offset, size, delimiter, width, starts, stops, k)
+        if error:
+            behind_line = _next_line(base, offset)
+            bad_lines[skipped, 0], bad_lines[skipped, 3] = line, n_cells
+            bad_lines[skipped, 1] = min(end, behind_line - 1) - offset + 1 if error >= AFTER_QUOTE else 1
+            bad_lines[skipped, 2] = NO_QUOTE if error == _OPEN else error
             skipped += 1
-            at = behind_line
+            offset = behind_line
             line += 1
             continue
-        begins[row] = at
+        begins[row] = offset
         lines[row] = line
         row += 1
-        while at < behind:
-            at = _next_line(base, at)
+        while offset < end:
+            offset = _next_line(base, offset)
             line += 1
         for c in range(k, k + width):
             if stops[c] & _DOUBLED:
@@ -267,98 +267,98 @@ def _split_quoted(data, start, size, line, delimiter, width, starts, stops, begi
 @kernel
 def _cut_quoted(data, size, delimiter, width, starts, stops):
     base = address_of(data)
-    at = 0
-    while at < size:
-        _, behind, wrong = _row(data, at, size, delimiter, width, starts, stops, 0)
-        if wrong == _OPEN:
+    offset = 0
+    while offset < size:
+        _, end, error = _row(data, offset, size, delimiter, width, starts, stops, 0)
+        if error == _OPEN:
             break
-        if wrong:
-            behind = _find(base + at, base + size, _NEWLINE, _NEWLINE) - base + 1
-            if behind > size:
+        if error:
+            end = _find(base + offset, base + size, _NEWLINE, _NEWLINE) - base + 1
+            if end > size:
                 break
-        at = behind
-    return at
+        offset = end
+    return offset
 
 
 @kernel
-def _row(data, at, end, delimiter, width, starts, stops, k):
-    """Split the row at `at` and return (number of cells, offset of its end or of the error, reason or 0).
+def _row(data, cursor, end, delimiter, width, starts, stops, k):
+    """Split the row at `cursor` and return (number of cells, offset of its end or of the error, reason or 0).
 
     The cells are written to starts and stops from index k on. _OPEN means that the row does not end before `end`; the
     result depends on nothing after `end`.
     """
     base = address_of(data)
     last = base + end
-    at += base
-    found = 0
-    while found < width:
-        start = at
-        if at < last and load_uint8(at) == _QUOTE:
-            at += 1
-            start = at
+    cursor += base
+    n_cells = 0
+    while n_cells < width:
+        start = cursor
+        if cursor < last and load_uint8(cursor) == _QUOTE:
+            cursor += 1
+            start = cursor
             doubled = np.uint32(0)
             limit = min(last, start + QUOTED_BYTES)
             while True:
-                at = _find(at, limit, _QUOTE, _QUOTE)
-                if at >= limit:
-                    return found, start - 1 - base, NO_QUOTE if start + QUOTED_BYTES + 2 <= last else _OPEN
-                if load_uint8(at + 1) != _QUOTE:
+                cursor = _find(cursor, limit, _QUOTE, _QUOTE)
+                if cursor >= limit:
+                    return n_cells, start - 1 - base, NO_QUOTE if start + QUOTED_BYTES + 2 <= last else _OPEN
+                if load_uint8(cursor + 1) != _QUOTE:
                     break
                 doubled = _DOUBLED
-                at += 2
-            stops[k + found] = np.uint32(at - base) | doubled
-            at += 1
-            if load_uint8(at) == _RETURN and load_uint8(at + 1) == _NEWLINE and at + 1 < last:
-                at += 1
-            if at >= last or (load_uint8(at) == _RETURN and at + 1 >= last):
-                return found, at - base, _OPEN
-            if load_uint8(at) != delimiter and load_uint8(at) != _NEWLINE:
-                return found, at - base, AFTER_QUOTE
+                cursor += 2
+            stops[k + n_cells] = np.uint32(cursor - base) | doubled
+            cursor += 1
+            if load_uint8(cursor) == _RETURN and load_uint8(cursor + 1) == _NEWLINE and cursor + 1 < last:
+                cursor += 1
+            if cursor >= last or (load_uint8(cursor) == _RETURN and cursor + 1 >= last):
+                return n_cells, cursor - base, _OPEN
+            if load_uint8(cursor) != delimiter and load_uint8(cursor) != _NEWLINE:
+                return n_cells, cursor - base, AFTER_QUOTE
         else:
-            at = _find(at, last, delimiter, _NEWLINE)
-            if at >= last:
-                return found, at - base, _OPEN
-            stop = at
-            if load_uint8(at) == _NEWLINE and stop > start and load_uint8(stop - 1) == _RETURN:
+            cursor = _find(cursor, last, delimiter, _NEWLINE)
+            if cursor >= last:
+                return n_cells, cursor - base, _OPEN
+            stop = cursor
+            if load_uint8(cursor) == _NEWLINE and stop > start and load_uint8(stop - 1) == _RETURN:
                 stop -= 1
-            stops[k + found] = stop - base
-        starts[k + found] = start - base
-        found += 1
-        at += 1
-        if load_uint8(at - 1) == _NEWLINE:
-            return found, at - base, 0 if found == width else FEW
-    return found + 1, at - base, MANY
+            stops[k + n_cells] = stop - base
+        starts[k + n_cells] = start - base
+        n_cells += 1
+        cursor += 1
+        if load_uint8(cursor - 1) == _NEWLINE:
+            return n_cells, cursor - base, 0 if n_cells == width else FEW
+    return n_cells + 1, cursor - base, MANY
 
 
 # --- by address -----------------------------------------------------------------------------------------------------
 
 
 @kernel(forceinline=True)
-def _find(at, end, one, other):
-    """Return the address of the first occurrence of either byte from `at` on, or an address >= end."""
-    while at < end:
-        word = load_uint64(at)
-        found = match_byte_mask(word, one) | match_byte_mask(word, other)
-        if found:
-            return at + (trailing_zeros(found) >> 3)
-        at += 8
-    return at
+def _find(address, end, byte, other_byte):
+    """Return the address of the first occurrence of either byte from `address` on, or an address >= end."""
+    while address < end:
+        word = load_uint64(address)
+        matches = match_byte_mask(word, byte) | match_byte_mask(word, other_byte)
+        if matches:
+            return address + (trailing_zeros(matches) >> 3)
+        address += 8
+    return address
 
 
 @kernel(forceinline=True)
-def _next_line(base, at):
+def _next_line(base, offset):
     """Return the offset after the next newline, which must exist."""
-    return _find(base + at, base + at + (1 << 40), _NEWLINE, _NEWLINE) - base + 1
+    return _find(base + offset, base + offset + (1 << 40), _NEWLINE, _NEWLINE) - base + 1
 
 
 @kernel
 def _unescape_quotes(start, stop):
     """Replace doubled quotes in a cell by single ones, in place, and return its new end."""
     to = start
-    at = start
-    while at < stop:
-        byte = load_uint8(at)
+    source = start
+    while source < stop:
+        byte = load_uint8(source)
         put_byte(to, byte)
         to += 1
-        at += 2 if byte == _QUOTE else 1
+        source += 2 if byte == _QUOTE else 1
     return to

@@ -58,77 +58,78 @@ class VWCrosser:
         """
         indptr, hashes, values = rows = parsed.indptr, parsed.indices, parsed.values
         rules = self._pairs, self._triples, self._terms_of(letters)
-        longest, parts = int(np.diff(indptr).max(initial=0)), max(3 if len(self._triples) else 2, rules[2].shape[1])
-        new_indptr, wrong = np.empty_like(indptr), np.empty(len(indptr) - 1, np.int64)
+        max_row_length = int(np.diff(indptr).max(initial=0))
+        n_parents = max(3 if len(self._triples) else 2, rules[2].shape[1])
+        new_indptr, errors = np.empty_like(indptr), np.empty(len(indptr) - 1, np.int64)
         size = -1
         while size < 0:
-            room, take = self._room * len(hashes) + MAX_ROW_CROSSES, self._scratch.take
-            indices, values = take("indices", room, hashes.dtype), take("values", room, values.dtype)
-            origins = take("origins", (room, parts), np.int32)
+            capacity, take = self._room * len(hashes) + MAX_ROW_CROSSES, self._scratch.take
+            indices, values = take("indices", capacity, hashes.dtype), take("values", capacity, values.dtype)
+            origins = take("origins", (capacity, n_parents), np.int32)
             new = indices, values, origins
-            fine, size = _fill(rows, keys, letters, rules, self._mask, longest, new_indptr, new, wrong)
+            n_rows, size = _fill(rows, keys, letters, rules, self._mask, max_row_length, new_indptr, new, errors)
             self._room *= 1 if size >= 0 else 2
         origins = origins[:size]
-        parsed.indptr = new_indptr[: fine + 1]
+        parsed.indptr = new_indptr[: n_rows + 1]
         parsed.indices, parsed.values = indices[:size].copy(), values[:size].copy()
         if parsed.groups is not None:
             parsed.groups = np.where(origins[:, 1] < 0, parsed.groups[origins[:, 0]], np.uint8(0))
-        kept = wrong == 0
-        if fine < len(wrong):
-            more = [BadLine(int(parsed.positions[row]), 0, WHAT[wrong[row]]) for row in np.flatnonzero(wrong)]
-            parsed.note(more, Counter(kind_of(line.reason) for line in more))
-            parsed.keep_rows(kept)
-        return origins, kept
+        is_kept = errors == 0
+        if n_rows < len(errors):
+            bad_lines = [BadLine(int(parsed.positions[row]), 0, WHAT[errors[row]]) for row in np.flatnonzero(errors)]
+            parsed.note(bad_lines, Counter(kind_of(line.reason) for line in bad_lines))
+            parsed.keep_rows(is_kept)
+        return origins, is_kept
 
     def _terms_of(self, letters: np.ndarray) -> np.ndarray:
         """Return the interactions of data with these first letters, padded with -1."""
         seen = np.bincount(letters, minlength=LETTERS) > 0 if self._interactions else np.zeros(0, np.bool_)
-        found = self._terms.get(seen.tobytes())
-        if found is None:
+        table = self._terms.get(seen.tobytes())
+        if table is None:
             terms = written_out(self._interactions, map(chr, np.flatnonzero(seen)))
-            found = np.full((len(terms), max(map(len, terms), default=0)), -1)
-            for row, term in zip(found, terms, strict=True):
+            table = np.full((len(terms), max(map(len, terms), default=0)), -1)
+            for row, term in zip(table, terms, strict=True):
                 row[: len(term)] = [ord(letter) for letter in term]
-            self._terms[seen.tobytes()] = found
-        return found
+            self._terms[seen.tobytes()] = table
+        return table
 
 
 @kernel
-def _fill(rows, keys, letters, rules, mask, longest, new_indptr, new, wrong):
+def _fill(rows, keys, letters, rules, mask, max_row_length, new_indptr, new, errors):
     """Write the rows with their crosses, and return the numbers of rows and nonzeros; the latter is -1 without room."""
     pairs, triples, terms = rules
     runs, ways = empty((MAX_NAMESPACES, 2), np.int64), empty(MAX_NAMESPACES, np.int64)
-    order = empty(longest, np.int64)
-    room = empty(MOST_TRIPLED, np.uint64), empty(longest, np.int64), empty(LETTERS + 1, np.int64), order
+    order = empty(max_row_length, np.int64)
+    scratch = empty(MOST_TRIPLED, np.uint64), empty(max_row_length, np.int64), empty(LETTERS + 1, np.int64), order
     term = empty(MOST_PARTS, np.int64)
     made = empty(MOST_PARTS, np.int64), empty(MOST_PARTS, np.uint64), empty(MOST_PARTS, np.float64)
     indptr, hashes, values = rows
     indices, new_values, origins = new
     new_indptr[0] = 0
-    n = fine = 0
-    for row in range(wrong.size):
+    n = n_rows = 0
+    for row in range(errors.size):
         start, stop = indptr[row], indptr[row + 1]
         if n + stop - start + MAX_ROW_CROSSES > indices.size:
-            return fine, -1
+            return n_rows, -1
         for k in range(start, stop):
             indices[n] = np.uint64(hashes[k]) & mask
             new_values[n] = values[k]
             origins[n] = -1
             origins[n, 0] = k
             n += 1
-        tried = bad = 0
-        wrong[row] = 0
+        tried = error = 0
+        errors[row] = 0
         if pairs.shape[0]:
-            n, tried, wrong[row] = append_pairs(rows, keys, pairs, mask, row, runs, ways, n, new)
+            n, tried, errors[row] = append_pairs(rows, keys, pairs, mask, row, runs, ways, n, new)
         if triples.shape[0] and tried <= MAX_ROW_CROSSES:
-            n, tried, bad = put_triples(rows, keys, triples, mask, row, room, term, n, tried, new, made)
-            wrong[row] = max(wrong[row], bad)
+            n, tried, error = put_triples(rows, keys, triples, mask, row, scratch, term, n, tried, new, made)
+            errors[row] = max(errors[row], error)
         if terms.shape[0] and tried <= MAX_ROW_CROSSES:
-            n, tried, bad = put_terms(rows, letters, terms, mask, row, room, n, tried, new, made)
-            wrong[row] = max(wrong[row], bad)
-        if wrong[row]:
-            n = new_indptr[fine]
+            n, tried, error = put_terms(rows, letters, terms, mask, row, scratch, n, tried, new, made)
+            errors[row] = max(errors[row], error)
+        if errors[row]:
+            n = new_indptr[n_rows]
         else:
-            fine += 1
-            new_indptr[fine] = n
-    return fine, n
+            n_rows += 1
+            new_indptr[n_rows] = n
+    return n_rows, n

@@ -36,67 +36,67 @@ def _read_plain(base, stops, s, homes, wide, k, scale, last, previous):
     features named by an index up to `last`, and write their indices. Return (s, k, whether all values are 1, a bound on
     them, the last index, whether indices ascend, starting from `previous`).
 
-        homes    addresses of indices, values and places, in which feature k has 4, `size` and 8 bytes
-        place    start and stop of the name, the stop in the upper half; OWN_NAME if it is its own index
+        homes    addresses of indices, values and name_spans, in which feature k has 4, `size` and 8 bytes
+        span     start and stop of the name, the stop in the upper half; OWN_NAME if it is its own index
     """
-    indices, values, places, _ = homes
+    indices, values, name_spans, _ = homes
     size = 8 if wide else 4
     s, k = np.int64(s), np.int64(k)
-    ones, largest = scale == 1.0, abs(put_value(values + size * k, wide, scale))
+    is_all_ones, max_abs = scale == 1.0, abs(put_value(values + size * k, wide, scale))
     ascending = True
-    at = np.int64(load_uint32(stops + 4 * s)) + 1
+    offset = np.int64(load_uint32(stops + 4 * s)) + 1
     byte = BLANK
     while byte == BLANK:
         # Phase 1: the name.
-        name, end = at, np.int64(load_uint32(stops + 4 * s + 4))
-        place = name | (end << 32)
-        whole = 0
+        name, end = offset, np.int64(load_uint32(stops + 4 * s + 4))
+        span = name | (end << 32)
+        index = 0
         if last >= 0:
-            found, fine = short_number(base + name, end - name)
-            whole = np.int64(found)
-            if not fine or whole > last:
+            number, is_valid = short_number(base + name, end - name)
+            index = np.int64(number)
+            if not is_valid or index > last:
                 break
         elif end == name:
             break
         # Phase 2: the value. Branches can be predicted; branchless code would have to wait for the bytes after the
         # name.
-        behind = load_uint32(base + end)
-        byte = np.int64(behind & _ONE_BYTE)
-        kept = 1
-        if behind & _THREE_BYTES == _INDICATOR:
+        word = load_uint32(base + end)
+        byte = np.int64(word & _ONE_BYTE)
+        n_kept = 1
+        if word & _THREE_BYTES == _INDICATOR:
             byte = BLANK
             put_value(values + size * k, wide, scale)
             s += 2
-            at = end + 3
+            offset = end + 3
         elif byte == COLON:
             text, end = end + 1, np.int64(load_uint32(stops + 4 * s + 8))
             minus = load_uint8(base + text) == _MINUS
-            value, fine = short_decimal(base + text + minus, end - text - minus)
+            value, is_valid = short_decimal(base + text + minus, end - text - minus)
             value = (-value if minus else value) * scale
             byte = load_uint8(base + end)
-            if not fine or not abs(value) <= LARGEST_VALUE or not (byte == BLANK or line_ends(base + end)):
+            if not is_valid or not abs(value) <= LARGEST_VALUE or not (byte == BLANK or line_ends(base + end)):
                 break
             value = put_value(values + size * k, wide, value)
-            kept = np.int64(value != 0)
-            ones &= value == 1.0
-            largest = max(largest, abs(value))
+            n_kept = np.int64(value != 0)
+            is_all_ones &= value == 1.0
+            max_abs = max(max_abs, abs(value))
             s += 2
-            at = end + 1
+            offset = end + 1
         elif byte == BLANK or line_ends(base + end):
             put_value(values + size * k, wide, scale)
             s += 1
-            at = end + 1
+            offset = end + 1
         else:
             break
         # Phase 3: keep the feature, unless its value is 0.
         if last >= 0:
-            ascending &= whole > previous
-            previous = whole
-            put_half(indices + 4 * k, np.uint64(whole))
-            place = OWN_NAME
-        put_word(places + 8 * k, np.uint64(place))
-        k += kept
-    return np.uint64(s), np.uint64(k), ones, largest, previous, ascending
+            ascending &= index > previous
+            previous = index
+            put_half(indices + 4 * k, np.uint64(index))
+            span = OWN_NAME
+        put_word(name_spans + 8 * k, np.uint64(span))
+        k += n_kept
+    return np.uint64(s), np.uint64(k), is_all_ones, max_abs, previous, ascending
 
 
 # These are separate functions so that what their loops need fits in registers. They take addresses: counting the
@@ -116,14 +116,14 @@ def _fill(values, wide, start, count, value):
 
 
 @kernel
-def read_own_numbers(base, at, homes, wide, k, last):
+def read_own_numbers(base, address, homes, wide, k, last):
     """Read a line of indicators (`read_indicators`) as features named by their indices, from the k-th on."""
-    indices, values, places, _ = homes
-    found = read_indicators(base, at, places + 8 * k, indices + 4 * k, last)
-    _fill(values, wide, k, found[0], 1.0)
-    for i in range(k, k + found[0], NAMES):
-        fill_words(places + 8 * i, np.uint64(OWN_NAME))
-    return found
+    indices, values, name_spans, _ = homes
+    run = read_indicators(base, address, name_spans + 8 * k, indices + 4 * k, last)
+    _fill(values, wide, k, run[0], 1.0)
+    for i in range(k, k + run[0], NAMES):
+        fill_words(name_spans + 8 * i, np.uint64(OWN_NAME))
+    return run
 
 
 @kernel
@@ -135,21 +135,21 @@ def read_numbers(base, stops, s, homes, wide, k, scale, last, previous):
 @kernel
 def read_names(base, stops, s, end, homes, wide, k, scale, exact, seed, space):
     """Read plain features with any names, and write their seeds and namespaces; names without values in vectors."""
-    indices, values, places, spaces = homes
-    first, start, ones, done = np.int64(s), np.int64(k), scale == 1.0, 0
+    indices, values, name_spans, spaces = homes
+    first, start, is_all_ones, done = np.int64(s), np.int64(k), scale == 1.0, 0
     while done < end - first:
-        if not are_names(base, stops + 4 * (first + done), end - first - done, places + 8 * (start + done)):
+        if not are_names(base, stops + 4 * (first + done), end - first - done, name_spans + 8 * (start + done)):
             break
         done += NAMES
     done = min(done, end - first)
     s, k = np.uint64(first + done), np.uint64(start + done)
     _fill(values, wide, start, done, scale)
     if load_uint8(base + np.int64(load_uint32(stops + 4 * (first + done)))) == BLANK:
-        s, k, ones, _, _, _ = _read_plain(base, stops, s, homes, wide, k, scale, -1, -1)
+        s, k, is_all_ones, _, _, _ = _read_plain(base, stops, s, homes, wide, k, scale, -1, -1)
     for i in range(start, np.int64(k), NAMES):
         fill_halves(spaces + 4 * i, np.uint64(space))
         if exact:
             fill_words(indices + 8 * i, seed)
         else:
             fill_halves(indices + 4 * i, seed)
-    return s, k, ones
+    return s, k, is_all_ones

@@ -27,13 +27,13 @@ _ORDERS = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1
 @kernel
 def drop_letters(data, spaces, dropped, indptr, features):
     """Drop the features of namespaces with these first letters, and return the number of features left."""
-    indices, values, places = features
+    indices, values, name_spans = features
     base = address_of(data)
     n = k = 0
     for row in range(indptr.size - 1):
         while k < indptr[row + 1]:
             if not dropped[max(load_uint8(base + spaces[k]), _BLANK)]:
-                indices[n], values[n], places[n], spaces[n] = indices[k], values[k], places[k], spaces[k]
+                indices[n], values[n], name_spans[n], spaces[n] = indices[k], values[k], name_spans[k], spaces[k]
                 n += 1
             k += 1
         indptr[row + 1] = n
@@ -46,34 +46,34 @@ def _order_of(rules, keys):
     for r in range(rules.shape[0]):
         for order in range(6):
             fits = True
-            for part in range(3):
-                fits &= rules[r, part, 1] or rules[r, part, 0] == keys[_ORDERS[order, part]]
+            for position in range(3):
+                fits &= rules[r, position, 1] or rules[r, position, 0] == keys[_ORDERS[order, position]]
             if fits:
                 return order
     return -1
 
 
 @kernel
-def _find_spaces(keys, rules, start, stop, found):
+def _find_spaces(keys, rules, start, stop, namespaces):
     """Find the namespaces of a row that take part in crosses, ordered by hash, and return their number.
 
-    If `found` cannot hold all of them, return its capacity plus 1.
+    If `namespaces` cannot hold all of them, return its capacity plus 1.
     """
     count = 0
     for k in range(start, stop):
         key = keys[k]
         if k > start and key == keys[k - 1]:
             continue
-        at = 0
-        while at < count and found[at] < key:
-            at += 1
-        if (at < count and found[at] == key) or not takes_part(rules, key):
+        slot = 0
+        while slot < count and namespaces[slot] < key:
+            slot += 1
+        if (slot < count and namespaces[slot] == key) or not takes_part(rules, key):
             continue
-        if count == found.size:
+        if count == namespaces.size:
             return count + 1
-        for other in range(count, at, -1):
-            found[other] = found[other - 1]
-        found[at] = key
+        for k2 in range(count, slot, -1):
+            namespaces[k2] = namespaces[k2 - 1]
+        namespaces[slot] = key
         count += 1
     return count
 
@@ -97,26 +97,26 @@ def _sort_by_group(groups, start, n_groups, starts, order):
 
 
 @kernel
-def arrange_spaces(indptr, keys, rules, row, room):
+def arrange_spaces(indptr, keys, rules, row, scratch):
     """Sort a row's features by namespace, and return the number of namespaces; more than MOST_TRIPLED if too many."""
-    found, groups, starts, order = room
+    namespaces, groups, starts, order = scratch
     start, stop = indptr[row], indptr[row + 1]
-    count = _find_spaces(keys, rules, start, stop, found)
+    count = _find_spaces(keys, rules, start, stop, namespaces)
     if count > MOST_TRIPLED:
         return count
     for k in range(start, stop):
         groups[k - start] = -1
         for g in range(count):
-            if found[g] == keys[k]:
+            if namespaces[g] == keys[k]:
                 groups[k - start] = g
     _sort_by_group(groups[: stop - start], start, count, starts, order)
     return count
 
 
 @kernel
-def arrange_letters(indptr, letters, row, room):
+def arrange_letters(indptr, letters, row, scratch):
     """Sort a row's features by the first letters of their namespaces."""
-    _, groups, starts, order = room
+    _, groups, starts, order = scratch
     start, stop = indptr[row], indptr[row + 1]
     for k in range(start, stop):
         groups[k - start] = letters[k]
@@ -131,75 +131,75 @@ def _put_term(rows, mask, term, starts, order, n, tried, new, made):
     """
     _, hashes, values = rows
     indices, new_values, origins = new
-    at, keys, sizes = made
+    cursors, keys, sizes = made
     # Phase 1: the number of choices; of a group that occurs again, those that do not precede the earlier choice.
-    parts = again = 0
+    n_parts = again = 0
     choices = 1
-    while parts < term.size and term[parts] >= 0 and 0 < choices <= MAX_ROW_CROSSES:
-        again = again + 1 if parts > 0 and term[parts] == term[parts - 1] else 0
-        choices = choices * (starts[term[parts] + 1] - starts[term[parts]] + again) // (again + 1)
-        parts += 1
+    while n_parts < term.size and term[n_parts] >= 0 and 0 < choices <= MAX_ROW_CROSSES:
+        again = again + 1 if n_parts > 0 and term[n_parts] == term[n_parts - 1] else 0
+        choices = choices * (starts[term[n_parts] + 1] - starts[term[n_parts]] + again) // (again + 1)
+        n_parts += 1
     tried += choices
     if choices == 0 or tried > MAX_ROW_CROSSES:
         return n, tried, TOO_MANY if choices else 0
     # Phase 2: the choices, depth first.
-    wrong = depth = 0
-    at[0] = starts[term[0]]
+    error = depth = 0
+    cursors[0] = starts[term[0]]
     while depth >= 0:
-        if at[depth] == starts[term[depth] + 1]:
+        if cursors[depth] == starts[term[depth] + 1]:
             depth -= 1
-            at[max(depth, 0)] += 1
+            cursors[max(depth, 0)] += 1
             continue
-        feature = order[at[depth]]
+        feature = order[cursors[depth]]
         key, value = np.uint64(hashes[feature]), np.float64(values[feature])
         if depth > 0:
             key, value = cross_keys(keys[depth - 1], key, hashes.itemsize == 8), value * sizes[depth - 1]
             if not abs(value) <= LARGEST_VALUE:
-                wrong = TOO_LARGE
-        if depth < parts - 1:
+                error = TOO_LARGE
+        if depth < n_parts - 1:
             keys[depth], sizes[depth] = key, value
             depth += 1
-            at[depth] = at[depth - 1] if term[depth] == term[depth - 1] else starts[term[depth]]
+            cursors[depth] = cursors[depth - 1] if term[depth] == term[depth - 1] else starts[term[depth]]
             continue
         indices[n] = key & mask
         new_values[n] = value
         origins[n] = -1
-        for part in range(parts):
-            origins[n, part] = order[at[part]]
+        for position in range(n_parts):
+            origins[n, position] = order[cursors[position]]
         n += new_values[n] != 0
-        at[depth] += 1
-    return n, tried, wrong
+        cursors[depth] += 1
+    return n, tried, error
 
 
 @kernel
-def put_triples(rows, keys, rules, mask, row, room, term, n, tried, new, made):
+def put_triples(rows, keys, rules, mask, row, scratch, term, n, tried, new, made):
     """Do the same as `_put_term` for a row's crosses of three namespaces."""
-    count = arrange_spaces(rows[0], keys, rules, row, room)
+    count = arrange_spaces(rows[0], keys, rules, row, scratch)
     if count > MOST_TRIPLED:
         return n, MAX_ROW_CROSSES + 1, TOO_MANY
-    found, _, starts, order = room
-    wrong = 0
+    namespaces, _, starts, order = scratch
+    error = 0
     for x in range(count):
         for y in range(x + 1, count):
             for z in range(y + 1, count):
-                which = _order_of(rules, (found[x], found[y], found[z]))
-                if which < 0:
+                order_index = _order_of(rules, (namespaces[x], namespaces[y], namespaces[z]))
+                if order_index < 0:
                     continue
-                for part in range(3):
-                    term[part] = (x, y, z)[_ORDERS[which, part]]
-                n, tried, bad = _put_term(rows, mask, term[:3], starts, order, n, tried, new, made)
-                wrong = max(wrong, bad)
+                for position in range(3):
+                    term[position] = (x, y, z)[_ORDERS[order_index, position]]
+                n, tried, term_error = _put_term(rows, mask, term[:3], starts, order, n, tried, new, made)
+                error = max(error, term_error)
         if tried > MAX_ROW_CROSSES:
             break
-    return n, tried, wrong
+    return n, tried, error
 
 
 @kernel
-def put_terms(rows, letters, terms, mask, row, room, n, tried, new, made):
+def put_terms(rows, letters, terms, mask, row, scratch, n, tried, new, made):
     """Do the same as `_put_term` for a row's crosses of terms of first letters."""
-    arrange_letters(rows[0], letters, row, room)
-    wrong = 0
+    arrange_letters(rows[0], letters, row, scratch)
+    error = 0
     for t in range(terms.shape[0]):
-        n, tried, bad = _put_term(rows, mask, terms[t], room[2], room[3], n, tried, new, made)
-        wrong = max(wrong, bad)
-    return n, tried, wrong
+        n, tried, term_error = _put_term(rows, mask, terms[t], scratch[2], scratch[3], n, tried, new, made)
+        error = max(error, term_error)
+    return n, tried, error

@@ -38,8 +38,8 @@ def _rule(rules, x, y):
 def takes_part(rules, key):
     """Return whether any rule crosses features of a namespace."""
     for r in range(rules.shape[0]):
-        for part in range(rules.shape[1]):
-            if rules[r, part, 1] or rules[r, part, 0] == key:
+        for position in range(rules.shape[1]):
+            if rules[r, position, 1] or rules[r, position, 0] == key:
                 return True
     return False
 
@@ -72,7 +72,7 @@ def append_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
     """
     indptr, hashes, values = rows
     indices, new_values, origins = new
-    wrong = tried = 0
+    error = tried = 0
     count = _find_runs(keys, rules, indptr[row], indptr[row + 1], runs)
     if count > MAX_NAMESPACES:
         return n, MAX_ROW_CROSSES + 1, TOO_MANY
@@ -83,23 +83,23 @@ def append_pairs(rows, keys, rules, mask, row, runs, ways, n, new):
             for t in range(s, count):
                 if ways[t] == 0:
                     continue
-                same = keys[i] == keys[runs[t, 0]]
+                is_same_space = keys[i] == keys[runs[t, 0]]
                 first = max(i + 1, runs[t, 0])
                 tried += runs[t, 1] - first
                 if tried > MAX_ROW_CROSSES:
                     return n, tried, TOO_MANY
                 for j in range(first, runs[t, 1]):
-                    if same and hashes[i] == hashes[j]:
+                    if is_same_space and hashes[i] == hashes[j]:
                         continue
                     a, b = i, j
-                    if hashes[j] < hashes[i] if same else ways[t] == 2:
+                    if hashes[j] < hashes[i] if is_same_space else ways[t] == 2:
                         a, b = j, i
                     value = np.float64(values[i]) * np.float64(values[j])
                     if not abs(value) <= LARGEST_VALUE:
-                        wrong = TOO_LARGE
+                        error = TOO_LARGE
                     indices[n] = cross_keys(np.uint64(hashes[a]), np.uint64(hashes[b]), hashes.itemsize == 8) & mask
                     new_values[n] = value
                     origins[n] = -1
                     origins[n, 0], origins[n, 1] = a, b
                     n += new_values[n] != 0
-    return n, tried, wrong
+    return n, tried, error

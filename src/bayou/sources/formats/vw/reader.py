@@ -147,13 +147,14 @@ class VWParser:
         ends = take("ends", block.size + 2 * WIDE, np.int32)
         # The shortest feature, a blank and a letter, takes two bytes; so does the shortest row, '|' and a newline.
         # NAMES features are written at a time, needed or not.
-        room = block.size // 2 + 2 + NAMES
-        indices = take("indices", room, np.uint64 if self._way == EXACT else np.uint32)
-        values, places = take("values", room, self._dtype), take("places", room, np.int64)
-        spaces, indptr = take("spaces", room, np.int32), take("indptr", room, np.int64)
-        positions, labels = take("positions", room, np.int64), take("labels", room, np.float64)
-        weights, tags = take("weights", room, np.float64), take("tags", (room, 2), np.int32)
-        bad = np.empty((room, 3), np.int64)  # pages are allocated only as bad lines are written
+        capacity = block.size // 2 + 2 + NAMES
+        indices = take("indices", capacity, np.uint64 if self._way == EXACT else np.uint32)
+        values, name_spans = take("values", capacity, self._dtype), take("places", capacity, np.int64)
+        spaces, indptr = take("spaces", capacity, np.int32), take("indptr", capacity, np.int64)
+        features = indices, values, name_spans
+        positions, labels = take("positions", capacity, np.int64), take("labels", capacity, np.float64)
+        weights, tags = take("weights", capacity, np.float64), take("tags", (capacity, 2), np.int32)
+        bad = np.empty((capacity, 3), np.int64)  # pages are allocated only as bad lines are written
         crossed, dropping = self._crossed, bool(self._dropped.any())
         last = -1 if crossed or dropping or self._way != NUMBERS else np.int64(self._mask)
         rows, nonzeros, named, lines, skipped, weighted, bounds, canonical = read_lines(
@@ -164,11 +165,11 @@ class VWParser:
             self._way,
             last,
             (indptr, labels, weights, tags, positions),
-            (indices, values, places, spaces),
+            (*features, spaces),
             bad,
         )
         if dropping:
-            nonzeros = drop_letters(block.data, spaces, self._dropped, indptr[: rows + 1], (indices, values, places))
+            nonzeros = drop_letters(block.data, spaces, self._dropped, indptr[: rows + 1], features)
         parsed = ParsedBlock(
             indptr=indptr[: rows + 1].copy(),
             indices=indices[:nonzeros].copy(),
@@ -182,8 +183,8 @@ class VWParser:
             error_counts=counted(bad[:skipped], WHAT),
             bounds=CsrStats(*bounds) if canonical else None,
         )
-        tags, names = tags[:rows], (places[:nonzeros], spaces[:nonzeros])
-        known = known_features(self._names, self._numbering, self._way == EXACT)
+        tags, names = tags[:rows], (name_spans[:nonzeros], spaces[:nonzeros])
+        bitmap = known_features(self._names, self._numbering, self._way == EXACT)
         if self._groups:
             parsed.groups = np.empty(nonzeros, np.uint8)
             groups_of_spaces(block.data, parsed.indices, *names, self._way, self._named, parsed.groups)
@@ -192,17 +193,17 @@ class VWParser:
             if named:
                 hash_names(block.data, parsed.indices, names[0], self._way, self._mask, True)
             else:
-                known = known[:0]  # nothing could be new
+                bitmap = bitmap[:0]  # nothing could be new
         else:
             hash_names(block.data, parsed.indices, names[0], self._way, self._mask | ALL_32, False)
             origins, tags = self._cross(block, parsed, names[1], tags)
-        if len(known) and (news := count_new(parsed.indices, names[0], known)):
-            found = take("found", news, parsed.indices.dtype)
+        if len(bitmap) and (news := count_new(parsed.indices, names[0], bitmap)):
+            new_features = take("found", news, parsed.indices.dtype)
             spans = take("spans", (news, 4 * origins.shape[1]), np.int64)
             recent = np.zeros(_RECENT, np.uint64)
-            news = describe_new(block.data, parsed.indices, names, origins, known, recent, found, spans)
-            kept = spans[:news].astype(np.int32)
-            parsed.new_names = NewNames(found[:news].copy(), kept, block.data, block.data, b"^")
+            news = describe_new(block.data, parsed.indices, names, origins, bitmap, recent, new_features, spans)
+            kept_spans = spans[:news].astype(np.int32)
+            parsed.new_names = NewNames(new_features[:news].copy(), kept_spans, block.data, block.data, b"^")
         if self._tags:
             text = block.data.data
             parsed.tags = [str(text[start:stop], "utf-8", "replace") for start, stop in tags.tolist()]
@@ -216,5 +217,5 @@ class VWParser:
         hash_spaces(block.data, spaces, self._way, keys)
         # The first byte of a namespace without a name is a blank or a bar
         letters = np.maximum(block.data.take(spaces if self._has_letters else spaces[:0]), ord(" "))
-        origins, kept = self._crossing.add(parsed, keys, letters)
-        return origins, tags[kept]
+        origins, is_kept = self._crossing.add(parsed, keys, letters)
+        return origins, tags[is_kept]
