@@ -211,6 +211,21 @@ def test_features_that_are_no_indicators_once_in_a_while_equal_the_reference(lan
         np.testing.assert_array_equal(marked > 0, counted)
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_repeated_rows_equal_the_reference(preset):
+    """They count less in the lanes, and teach the combination nothing."""
+    X, y, weights = examples(4, 60, **STREAMS["usual"])
+    bank, slow = rivals(preset)
+    for _ in range(4):
+        near(bank.learn(Batch.from_csr(X, y, weights)), slow.learn(X, y, weights), size=1e-6)
+        bank.end_pass()
+        slow.passes += 1
+    same_inside(bank, slow)
+    bank.new_stream()
+    slow.passes = 0
+    same(bank, slow, X, y, weights)
+
+
 MIXED = [
     Lane(),
     Lane(3.0, scale=True, memory=0.05),

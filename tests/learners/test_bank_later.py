@@ -219,12 +219,22 @@ def test_a_second_pass_tells_nothing_of_rows_never_seen():
     batch = Batch.from_csr(X, y, weights)
     bank.learn(batch)
     bank.end_pass()
-    expected, learned = bank.later_loss(), bank._delayed.progress[0]
+    expected = bank.later_loss()
+    combinations = [bank._later_combination, bank._combination]
+    before = [{name: array.copy() for name, array in one.arrays().items()} for one in combinations]
+    lanes = bank._lanes.state.copy()
     bank.learn(batch)
-    assert (bank.later_loss(), bank._delayed.progress[0]) == (expected, learned)
+    assert bank.later_loss() == expected
+    for one, arrays in zip(combinations, before, strict=True):
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(one.arrays()[name], array, err_msg=name)
+    assert (bank._lanes.state != lanes).any()
     bank.new_stream()
     bank.learn(batch)
-    assert bank._delayed.progress[0] == 2 * learned
+    assert bank.later_loss() != expected
+    assert all(
+        (one.arrays()["shares"] != arrays["shares"]).any() for one, arrays in zip(combinations, before, strict=True)
+    )
 
 
 def test_merging_averages_evidence_and_adds_what_to_expect():

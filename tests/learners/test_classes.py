@@ -249,6 +249,20 @@ def test_passes_after_the_first_teach_the_stack_nothing():
     assert (learner._combination.mean != before[0]).any()
 
 
+@pytest.mark.parametrize("rows", [60, 700])
+def test_passes_make_later_rows_no_worse(rows):
+    """Rows that counted in full in every pass would make the banks far too certain: 1.1 to 2 times the loss."""
+    batch, later = stream(rows, n_classes=5), stream(2000, n_classes=5, seed=1)
+    learner = Classes(n_features=30, classes=5)
+    learner.learn(batch)
+    once = loss(learner.predict(later, "later"), later.labels)
+    for _ in range(3):
+        learner.end_pass()
+        learner.learn(batch)
+        assert learner.supports_later
+        assert loss(learner.predict(later, "later"), later.labels) < 1.005 * once
+
+
 def test_real_streams_cost_what_they_should(data_directory):
     """Log loss and calibration error of one pass; .6814 and .0249, .3214 and .0196 with the bank's first version."""
     rows = np.genfromtxt(data_directory / "abalone.csv.gz", delimiter=",", skip_header=1, dtype=str)

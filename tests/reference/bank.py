@@ -30,6 +30,8 @@ C8 = LINKS["logistic"].shrink
 SUREST = 30.0
 # To the stackers it says no more than this: beyond, a larger logit tells nothing but pulls the harder.
 SUREST_STACKED = 15.0
+# Weight of a row in the first pass over it, in the second, and in all later ones: more would make lanes too sure.
+REPEATED_WEIGHTS = 1.0, 0.2, 0.1
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -404,6 +406,7 @@ class BankReference:
         self.stackers = [Stacker(K, memory, intercept) for memory in (0.0, STACKER_MEMORY) if combine == "stack"]
         self.final_shares = np.full(1 + len(self.stackers), 1.0 / (1 + len(self.stackers)))
         self.learned = 0  # examples of positive weight
+        self.passes = 0  # finished ones over the same rows: later ones teach the lanes less, and nothing above them
         self.damping = np.zeros(K)  # of each output beside the score's, in the mean of the last examples; less 1
         self.log_lengths: list[float] = []
         self.others = 0  # rows with a value other than 1 or -1
@@ -460,6 +463,7 @@ class BankReference:
         if weight == 0:
             return look
         _, variance = self.score(look)
+        weight *= REPEATED_WEIGHTS[min(self.passes, 2)]
         busy = {k for (k, _), kept in zip(self.outputs, self.kept, strict=True) if kept}
         for k in busy:
             self.lanes[k].learn(i, look.seen[k], y, weight)
@@ -467,6 +471,9 @@ class BankReference:
         self.square[i], self.uses[i] = look.square, look.uses
         self.others += bool(np.any(x**2 != 1.0))
         self.weight += weight
+        if self.passes:
+            self.learned += 1
+            return look
         self.losses -= weight * log_sigmoid(y * look.z)
         self.final_losses -= weight * log_sigmoid(y * np.array([look.logit, *look.q]))
         self.shares = share_step(self.shares, look.z, y, self.learned, weight, self.kept)

@@ -348,7 +348,7 @@ class Learner:
         """Compile the kernels that learning calls last, while another process may compile the first ones."""
 
     def new_stream(self) -> None:
-        """Signal that the following rows are new, even after `end_pass`. For multi-pass learners."""
+        """Signal that the following rows are new, even after `end_pass`."""
 
     # --- weights, properties and size ---------------------------------------------------------------------------
 

@@ -46,7 +46,8 @@ class Record:
     dense: bool = False  # needs a dense feature space, and rejects sizes that do not fit
     # exact: equal to one learner that saw both streams; approximate: a valid posterior, but a different one.
     merge: Literal["exact", "approximate", "refused"] = "approximate"
-    passes: Literal["single", "multi"] = "single"
+    # single: rows of later passes count as new ones; discounted: they count less; multi: the learner needs passes.
+    passes: Literal["single", "discounted", "multi"] = "single"
     sharding: bool = False  # gains over a base add up: it is a `core.sharding.ShardingLearner`, for `bayou.rounds`
 
     def load(self) -> Any:

@@ -135,6 +135,7 @@ class OnlineEstimator(BaseEstimator):
                 self._learn_chunk(learner, validation.batch(X[rows]), targets[rows], of_rows)
             if learner.end_pass():
                 break
+        learner.new_stream()  # rows that it learns from now on are not repeated
         return learner
 
     def _learner_parameters(self, streaming: bool) -> dict[str, Any]:

@@ -270,6 +270,8 @@ class Training:
                     converged = self.learner.end_pass()
                     if sentence := self.learner.progress():
                         self._say(f"pass {self._pass}: {sentence}{', converged' * converged}", detail=True)
+                if not interrupt:
+                    self.learner.new_stream()  # rows that it learns from now on are not repeated
                 self._scored().skipped = self._skipped
                 seconds = time.perf_counter() - start
                 if not interrupt:

@@ -29,6 +29,7 @@ RECORD = Record(
     paper="none: ours",
     linear=False,
     sharding=True,
+    passes="discounted",
 )
 
 __all__ = ["PRESETS", "RECORD", "Bank", "Lane", "OutputInfo"]

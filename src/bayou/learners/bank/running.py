@@ -22,13 +22,16 @@ from bayou.learners.bank.groups import GroupPriors
 from bayou.learners.bank.head import Head
 from bayou.learners.bank.lanes import LaneState, run_lanes
 from bayou.learners.bank.pairs import PairLanes
-from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayBlock, DelayedRows, log_losses
+from bayou.learners.ensembles.delayed import N_LEARNED, N_PASSES, DelayBlock, DelayedRows, log_losses
 
 # The combination follows the lanes this many rows behind.
 STRIDE_ROWS = 1024
 # Minimum number of rows for which lanes of pairs run in threads beside the others.
 MIN_THREADED_ROWS = 128
 NO_ROWS = np.zeros(0, np.int64)
+# Weight of rows in the lanes by the number of passes before, the last for all further ones: repeated rows of full
+# weight would make lanes too certain.
+REPEATED_WEIGHTS = (1.0, 0.2, 0.1)
 
 
 class LabelledRows(NamedTuple):
@@ -159,13 +162,18 @@ class BankRunner:
         """Predict rows, then learn from them; work that follows the lanes may be deferred to `queue`."""
         if learns := bool(rows.weights.any()):
             self._lanes.groups.rebase_fade()
-        learns_delayed = learns and not self._delayed.progress[IS_RESTING] and self._later.is_kept.any()
+        n_passes = int(self._delayed.progress[N_PASSES])
+        if n_passes:  # the combinations rest
+            weight = REPEATED_WEIGHTS[min(n_passes, len(REPEATED_WEIGHTS) - 1)]
+            rows = rows._replace(weights=rows.weights * rows.weights.dtype.type(weight))
+            self._delayed.progress[N_LEARNED] += np.count_nonzero(rows.weights)
+        learns_delayed = learns and not n_passes and self._later.is_kept.any()
         delayed = np.full((2, rows.n_rows), np.nan) if learns_delayed else None
         run = _Run(rows, outputs, self._live, _empty_scores(rows.n_rows), delayed, queue)
         row = 0
         while row < rows.n_rows:
-            stop_example = self._dropping.next_stop(examples)
-            run = run._replace(measured=self._dropping.measured)
+            stop_example = -1 if n_passes else self._dropping.next_stop(examples)
+            run = run._replace(measured=None if n_passes else self._dropping.measured)
             row, examples = self._run_to_stop(run, row, examples, stop_example)
             if examples == stop_example:
                 if queue is not None:
@@ -194,6 +202,7 @@ class BankRunner:
     def _run_to_stop(self, run: _Run, row: int, examples: int, stop_example: int) -> tuple[int, int]:
         """Run rows from `row` on until `stop_example` examples are learned; return (next row, examples learned)."""
         rows, queue, n_rows = run.rows, run.queue, run.rows.n_rows
+        labels = rows.signs, np.zeros_like(rows.weights) if self._delayed.progress[N_PASSES] else rows.weights
         following: list[Future[None]] = []
         # Long strides suffice for many rows; and the lanes wait for those of pairs at the end of each stride.
         is_long = self._lanes.is_threaded or n_rows > LEARN_CHUNK_ROWS
@@ -214,7 +223,6 @@ class BankRunner:
                 while row < block.stop and examples != stop_example:
                     start, before, stop = row, examples, min(row + stride, block.stop)
                     row, examples = self._lanes.run(rows, start, stop, before, run.outputs, stop_example)
-                    labels = rows.signs, rows.weights
                     submit_combine(combine, run.outputs, *labels, run.combination, start, row, before, *run.scores[:3])
                     if run.measured is not None:
                         unused = _empty_scores(rows.n_rows)[:3]

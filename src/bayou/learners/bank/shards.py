@@ -16,7 +16,7 @@ from bayou.learners.bank.combination import reset_shares
 from bayou.learners.bank.head_merging import merge_heads
 from bayou.learners.bank.lanes import STREAM_WEIGHT
 from bayou.learners.bank.recombining import learn_lanes
-from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED
+from bayou.learners.ensembles.delayed import N_LEARNED, N_PASSES
 
 if TYPE_CHECKING:
     from bayou.learners.bank.learner import Bank
@@ -127,7 +127,7 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
     for combination, summed in ((bank._combination, losses), (bank._later_combination, later_losses)):
         combination.losses[:] = summed, np.ones_like(summed)
     reset_shares(bank._later_combination)
-    into._delayed.tally[:], into._delayed.progress[:] = tally, (n_learned, progress[:, IS_RESTING].max())
+    into._delayed.tally[:], into._delayed.progress[:] = tally, (n_learned, progress[:, N_PASSES].max())
     into._combination.copy_from(bank._combination)
     into._later_combination.copy_from(bank._later_combination)
     if into._twin is not None and bank._twin is not None:

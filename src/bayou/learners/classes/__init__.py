@@ -23,6 +23,7 @@ RECORD = Record(
     task="multiclass",
     linear=False,
     merge="refused",
+    passes="discounted",
 )
 
 __all__ = ["RECORD", "Classes"]

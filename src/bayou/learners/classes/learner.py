@@ -56,7 +56,7 @@ from bayou.learners.classes.members import ALL_CLASSES, OWN_CLASS, Members
 from bayou.learners.classes.running import ClassRunner, StackedOutputs
 from bayou.learners.classes.sampling import drawn_logits, stacked_draws
 from bayou.learners.classes.stack_inputs import new_stack
-from bayou.learners.ensembles.delayed import IS_RESTING, DelayedRows
+from bayou.learners.ensembles.delayed import N_PASSES, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble
 from bayou.recipe.crosses import no_lanes
 
@@ -230,7 +230,7 @@ class Classes(Ensemble):
         self._examples = max(learner.examples for learner in learners)
         self._members.learners, self._members.learned[:, ALL_CLASSES] = list(learners), self._examples
         self._members.resize()
-        self._delayed.progress[IS_RESTING] = float(rests)
+        self._delayed.progress[N_PASSES] = float(rests)
         for shares in (self._combination.shares, self._later_combination.shares):
             shares[:] = np.arange(shares.size) == 0
         return self
@@ -320,7 +320,7 @@ class Classes(Ensemble):
     # --- files --------------------------------------------------------------------------------------------------
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        members, progress = self._members, self._delayed.progress[::-1]  # in files, IS_RESTING comes first
+        members, progress = self._members, self._delayed.progress[::-1]  # in files, N_PASSES comes first
         own = {"labels": members.labels, "learned": members.learned, "progress": progress, "ids": members.ids}
         own |= {"tally": self._delayed.tally} | self._combination.arrays(len(members))
         own |= {f"later {name}": array for name, array in self._later_combination.arrays(len(members)).items()}

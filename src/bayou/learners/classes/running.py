@@ -18,7 +18,7 @@ from bayou.learners.classes.compact_index import SharedBatch
 from bayou.learners.classes.members import ALL_CLASSES, OWN_CLASS, Members
 from bayou.learners.classes.parallel import MIN_THREADED_CELLS, StackedRows, StackRunner
 from bayou.learners.classes.stack_inputs import StackOutputs, StackState, new_stack_inputs, new_stack_outputs
-from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayedRows, class_log_losses
+from bayou.learners.ensembles.delayed import N_LEARNED, N_PASSES, DelayedRows, class_log_losses
 
 
 class StackedOutputs(NamedTuple):
@@ -85,7 +85,7 @@ class ClassRunner:
         n_classes, starts = len(members), [0] * before + joins.tolist()
         seen = examples + np.concatenate([[0], np.cumsum(weights > 0)])  # examples before each row
         # every learner alone
-        taught = weights * (1.0 - self._delayed.progress[IS_RESTING])
+        taught = weights * (self._delayed.progress[N_PASSES] == 0)
         inputs = new_stack_inputs(self._live.stack, n_rows, n_classes, *self._stacked)
         outputs = new_stack_outputs(2, n_rows, n_classes)
         chunk = _Chunk(placed, StackedRows(inputs, numbers, weights, outputs), np.full((n_classes, 2, n_rows), np.nan))

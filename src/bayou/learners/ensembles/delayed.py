@@ -34,8 +34,9 @@ BUCKETS_PER_OCTAVE, OCTAVES = 4, 48
 # Columns of the tally: sums over learned rows of weighted losses and of weights; then over sampled rows of the weighted
 # gap between delayed and live loss, of its square, and of weights.
 LOSSES, WEIGHTS, LOSS_GAPS, LOSS_GAP_SQUARES, SAMPLED_WEIGHTS = range(5)
-# Progress: number of delayed rows the later combination has learned; 1 while it rests, as data are repeated.
-N_LEARNED, IS_RESTING = range(2)
+# Progress: number of delayed rows the later combination has learned, and of repeated rows; number of finished passes
+# over the rows that follow, which are new if it is 0.
+N_LEARNED, N_PASSES = range(2)
 
 
 class LaterLoss(NamedTuple):

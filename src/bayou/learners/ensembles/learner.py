@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.core.learner import Learner
-from bayou.learners.ensembles.delayed import IS_RESTING, DelayedRows, LaterLoss
+from bayou.learners.ensembles.delayed import N_PASSES, DelayedRows, LaterLoss
 
 
 class Ensemble(Learner):
@@ -33,14 +33,14 @@ class Ensemble(Learner):
             return self._delayed.loss()
 
     def end_pass(self) -> bool:
-        """Stop training the later combination: repeated rows say nothing about unseen ones. Return False."""
+        """Count a pass, after which rows are repeated: they say nothing about unseen ones. Return False."""
         with self._lock:
-            self._delayed.progress[IS_RESTING] = 1.0
+            self._delayed.progress[N_PASSES] += 1.0
         return False
 
     def new_stream(self) -> None:
         with self._lock:
-            self._delayed.progress[IS_RESTING] = 0.0
+            self._delayed.progress[N_PASSES] = 0.0
 
 
 def frozen_combination(ensemble: Ensemble) -> Any:

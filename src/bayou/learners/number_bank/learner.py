@@ -72,7 +72,7 @@ from bayou.core.learner import Scores
 from bayou.core.prediction import ScoreRule
 from bayou.kernels.row_layout import batch_arrays
 from bayou.kernels.vector import LANES
-from bayou.learners.ensembles.delayed import IS_RESTING, N_LEARNED, DelayBlock, DelayedRows
+from bayou.learners.ensembles.delayed import N_LEARNED, N_PASSES, DelayBlock, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble, frozen_combination
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, combine, new_combination
 from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, N_HEAD_LANES, WIDE, new_head
@@ -152,7 +152,9 @@ class NumberBank(Ensemble):
         scores, outputs = empty_scores(len(batch)), np.empty((len(batch), 2, LANES))
         scratch, row, delayed = scratch_for(self._lanes, batch.max_row_length), 0, np.full(len(batch), np.nan)
         rows = batch_arrays(batch, signs, weights)
-        looks_ahead = bool(weights.any()) and not self._delayed.progress[IS_RESTING]
+        looks_ahead = bool(weights.any()) and not self._delayed.progress[N_PASSES]
+        if not looks_ahead:
+            self._delayed.progress[N_LEARNED] += np.count_nonzero(weights)
         nothing = DelayBlock(0, len(batch), 0, np.zeros(0, np.int64))
         for block in self._delayed.blocks(weights, self._examples) if looks_ahead else [nothing]:
             sampled = block.sampled
