@@ -1,6 +1,6 @@
 """How well numbers are predicted: the untuned bank against peers tuned in hindsight, one pass over real streams.
 
-    python benchmarks/regression.py [--sets bike,abalone] [--no-peers] [--orders order,shuffled] [--rows N]
+    python benchmarks/regression.py [--sets bike,abalone] [--no-peers] [--orders order,shuffled] [--rows N] [--head N]
                                  [--reuse results.json] [--json out.json] [--markdown out.md] [--picture out.png]
                                  [--data DIR]
 
@@ -65,9 +65,9 @@ def cut(said: np.ndarray, y: np.ndarray) -> np.ndarray:
 # --- one set --------------------------------------------------------------------------------------------------------
 
 
-def ours(X, y) -> dict:
+def ours(X, y, head: int) -> dict:
     start = time.perf_counter()
-    told = NumberBank(X.shape[1]).observe(Batch.from_csr(X, y))
+    told = NumberBank(X.shape[1], head=head).observe(Batch.from_csr(X, y))
     seconds = time.perf_counter() - start
     later = told.take(np.arange(SKIPPED, len(y)))
     found = {
@@ -99,13 +99,13 @@ def peers(X, y) -> dict:
     return best
 
 
-def frozen(X, y, with_peers: bool) -> dict:
+def frozen(X, y, with_peers: bool, head: int) -> dict:
     """Squared loss of the last rows over their variance, by models that have stopped learning."""
     from sklearn.linear_model import RidgeCV
 
     n = int(TRAINED * len(y))
     spread = y[n:].var()
-    learner = NumberBank(X.shape[1])
+    learner = NumberBank(X.shape[1], head=head)
     learner.learn(Batch.from_csr(X[:n], y[:n]))
     found: dict = {"mean so far": float(np.mean((y[n:] - y[:n].mean()) ** 2) / spread)}
     for horizon in ("later", "next"):
@@ -135,7 +135,9 @@ def frozen(X, y, with_peers: bool) -> dict:
     return found
 
 
-def run_set(name: str, orders: list[str], rows: int | None, with_peers: bool, only_frozen: bool, data: Path) -> dict:
+def run_set(
+    name: str, orders: list[str], rows: int | None, with_peers: bool, only_frozen: bool, data: Path, head: int
+) -> dict:
     X, y = regression_sets.SETS[name](data)
     if name in regression_sets.SORTED:
         order = np.random.default_rng(0).permutation(len(y))
@@ -146,9 +148,9 @@ def run_set(name: str, orders: list[str], rows: int | None, with_peers: bool, on
         seed = ORDERS[which]
         order = np.arange(len(y)) if seed is None else np.random.default_rng(seed).permutation(len(y))
         start = time.perf_counter()
-        found[which] = {"frozen": frozen(X[order], y[order], with_peers)}
+        found[which] = {"frozen": frozen(X[order], y[order], with_peers, head)}
         if not only_frozen:
-            found[which]["ours"] = ours(X[order], y[order])
+            found[which]["ours"] = ours(X[order], y[order], head)
         if with_peers and not only_frozen:
             found[which]["peers"] = peers(X[order], y[order])
         found[which]["seconds"] = time.perf_counter() - start
@@ -261,6 +263,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="the first rows of each set alone")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--frozen", action="store_true", help="models that have stopped learning alone")
+    parser.add_argument("--head", type=int, default=128, help="columns in the bank's head; default: %(default)s")
     parser.add_argument("--reuse", type=Path, help="sets that this file of earlier results has are not run again")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     parser.add_argument("--markdown", type=Path, help="also write the tables to this file")
@@ -274,7 +277,7 @@ def main() -> None:
     found = json.loads(args.reuse.read_text()) if args.reuse and args.reuse.exists() else {}
     for name in sets:
         if name not in found:
-            found[name] = run_set(name, orders, args.rows, not args.no_peers, args.frozen, args.data)
+            found[name] = run_set(*(name, orders, args.rows, not args.no_peers, args.frozen, args.data, args.head))
             if args.json:
                 args.json.write_text(json.dumps(found, indent=1) + "\n")
         for which in orders:

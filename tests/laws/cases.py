@@ -113,6 +113,7 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
     },
     "number-bank": {
         "default": lambda n: {},
+        "small head": lambda n: {"head": 3},
         "bare": lambda n: {"intercept": False},
     },
     "bank": {

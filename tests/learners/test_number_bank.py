@@ -28,7 +28,8 @@ def sparse_stream(seed, rows=150, width=9):
 
 
 def agrees(X, y, weights, intercept=True, head=128, close=1e-6):
-    learner, slow = NumberBank(X.shape[1], intercept=intercept), reference.NumberBank(X.shape[1], head, intercept)
+    learner = NumberBank(X.shape[1], intercept=intercept, head=head)
+    slow = reference.NumberBank(X.shape[1], head, intercept)
     told = learner.observe(Batch.from_csr(X, y, weights))
     expected = [slow.learn(*row) for row in zip(X, y, weights, strict=True)]
     scale = np.std(y) or 1.0
@@ -46,8 +47,7 @@ def test_the_kernels_equal_the_reference(seed, intercept):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_head_that_changes_equals_the_reference(seed, monkeypatch):
-    monkeypatch.setattr(heads, "MAX_HEAD_COLUMNS", 4)
+def test_a_head_that_changes_equals_the_reference(seed):
     learner, slow = agrees(*sparse_stream(seed), head=4)
     head = learner._lanes.head
     assert head.columns[: int(head.counts[0])].tolist() == slow.lanes[0].head
@@ -88,11 +88,10 @@ def test_labels_that_are_all_the_same_are_predicted_to_the_bit():
 # --- traps --------------------------------------------------------------------------------------------------------
 
 
-def test_equal_uses_do_not_churn_the_head(monkeypatch):
+def test_equal_uses_do_not_churn_the_head():
     """Who is in stays unless another is used a quarter more: columns that take turns must not change places."""
-    monkeypatch.setattr(heads, "MAX_HEAD_COLUMNS", 4)
     rng = np.random.default_rng(0)
-    learner, before = NumberBank(8), None
+    learner, before = NumberBank(8, head=4), None
     for _ in range(5):
         X = np.array([np.isin(np.arange(8), rng.permutation(8)[:5]) for _ in range(64)], float)
         learner.learn(Batch.from_csr(X, rng.normal(size=64)))
@@ -101,14 +100,13 @@ def test_equal_uses_do_not_churn_the_head(monkeypatch):
         before = now
 
 
-def test_weights_outside_the_head_shrink_when_their_spread_grows(monkeypatch):
+def test_weights_outside_the_head_shrink_when_their_spread_grows():
     """A column that was tiny, then is large: its weight, learned under the wider prior, must not explode."""
-    monkeypatch.setattr(heads, "MAX_HEAD_COLUMNS", 1)
     X = np.zeros((60, 3))
     X[:, 0] = 1.0  # takes the only place
     X[:, 1] = np.where(np.arange(60) < 40, 1e-3, 1.0) * np.where(np.arange(60) % 2, 1.0, -1.0)
     y = np.random.default_rng(0).normal(size=60)
-    learner = NumberBank(3)
+    learner = NumberBank(3, head=1)
     learner.learn(Batch.from_csr(X[:40], y[:40]))
     before = learner._lanes.state[1, 0]
     learner.learn(Batch.from_csr(X[40:41], y[40:41]))
@@ -202,6 +200,18 @@ def test_a_mean_beyond_the_labels_does_not_teach_another_error():
     unit = learner._lanes.columns[0, 0]
     weight = head.weights[heads.N_HEAD_LANES : heads.N_HEAD_LANES + 1] * unit
     assert weight[0] == pytest.approx(1.2, abs=0.01)
+
+
+def test_a_wide_head_learns_few_rows_of_many_columns():
+    """Columns that move together and all count: without their correlations nothing is told apart."""
+    rng = np.random.default_rng(22)
+    X = rng.normal(size=(250, 30)) @ rng.normal(size=(30, 200)) + 0.3 * rng.normal(size=(250, 200))
+    y = X @ rng.normal(size=200) / 15.0 + rng.normal(size=250)
+    losses = []
+    for head in (128, 200):
+        errors = y - NumberBank(200, head=head).learn(Batch.from_csr(X, y))
+        losses.append(np.mean(errors[50:] ** 2))
+    assert losses[1] < 0.9 * losses[0]
 
 
 # --- units, intervals, later rows -----------------------------------------------------------------------------------

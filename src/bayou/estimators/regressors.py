@@ -116,6 +116,8 @@ class BankRegressor(OnlineRegressor):
     scaling.
 
     Args:
+        head: number of features, those used most, between which it knows all correlations. More of them help with a few
+            hundred rows of more columns than that, and make rows slower by their square.
         dtype: that of the weights shown, "float64" (also for None) or "float32".
 
     Intervals are those of a mixture of Student-t distributions, calibrated so that 90% of the labels fell into the
@@ -134,6 +136,7 @@ class BankRegressor(OnlineRegressor):
 
     _learner_name = "number-bank"
 
+    head: int = 128
     horizon: str = "later"
 
 

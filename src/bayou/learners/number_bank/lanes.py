@@ -96,7 +96,7 @@ class NumberLaneState(NamedTuple):
     head: HeadState
 
 
-def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
+def new_lanes(n_features: int, has_intercept: bool, head_columns: int) -> NumberLaneState:
     settings = np.zeros((INTERCEPT_DRIFT + 1, LANES))
     for k, lane in enumerate(PRESET):
         settings[PRECISION_PER_LENGTH if lane.kind == "raw" else PRECISION_PER_VARIANCE, k] = 1.0 / lane.signal
@@ -113,7 +113,7 @@ def new_lanes(n_features: int, has_intercept: bool) -> NumberLaneState:
         stream=np.zeros(HIGH + 1),
         intercept=intercept,
         head=heads.new_head(
-            *(n_features, has_intercept, [lane.walk for lane in PRESET[: heads.N_HEAD_LANES]]),
+            *(min(head_columns, n_features), has_intercept, [lane.walk for lane in PRESET[: heads.N_HEAD_LANES]]),
             settings[PRECISION_PER_VARIANCE, : heads.N_HEAD_LANES],
         ),
     )

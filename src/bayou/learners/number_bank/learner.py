@@ -20,9 +20,10 @@ another error than its own, V would shrink around a mean that the rows do not su
                 the intercept is 1e6 around the first label
     diagonal    V is diagonal, stored as precision gained over the prior's. Dense columns (in more than half of the
                 rows) are centered. When r grows, mu shrinks by (old precision)/(new precision)
-    block       V is full over the intercept and a head of at most 128 columns, diagonal over the rest. At t = 2, 3, 4,
-                6, 8, 12, ... the head becomes the columns used most (its own count 1.25 times), and its priors are
-                updated to the current spreads, as if each weight had been observed to be 0, more or less precisely
+    block       V is full over the intercept and a head of at most 128 columns (`head`), diagonal over the rest. At
+                t = 2, 3, 4, 6, 8, 12, ... the head becomes the columns used most (its own count 1.25 times), and its
+                priors are updated to the current spreads, as if each weight had been observed to be 0, more or less
+                precisely
     learned S   of the first lane, at the same t if t exceeds the number of weights in the head, or nothing is outside:
                 S <- (16 + sum p mu^2 / noise)/(16 + sum gamma) within [.01, 100], p = r D, gamma = 1 - p V_jj / S
                 (MacKay). noise = Q/t; Q is the sum of e^2/(1/c + q), of the observations that priors make too: always
@@ -66,6 +67,7 @@ from typing import Any
 
 import numpy as np
 
+from bayou.core import checks
 from bayou.core.batch import Batch
 from bayou.core.errors import BadModel
 from bayou.core.learner import Scores
@@ -75,7 +77,14 @@ from bayou.kernels.vector import LANES
 from bayou.learners.ensembles.delayed import N_LEARNED, N_PASSES, DelayBlock, DelayedRows
 from bayou.learners.ensembles.learner import Ensemble, frozen_combination
 from bayou.learners.number_bank.combination import DEGREES, LATER, LIVE, combine, new_combination
-from bayou.learners.number_bank.head import MAX_PENDING_UPDATES, N_HEAD_LANES, WIDE, new_head
+from bayou.learners.number_bank.head import (
+    HEAD_COLUMNS,
+    MAX_HEAD_COLUMNS,
+    MAX_PENDING_UPDATES,
+    N_HEAD_LANES,
+    WIDE,
+    new_head,
+)
 from bayou.learners.number_bank.lanes import PRESET, NumberLane, maintain_head, new_lanes, run_lanes, scratch_for
 from bayou.learners.number_bank.sampling import draw
 from bayou.learners.number_bank.weights import intercept_of, weights_of
@@ -89,6 +98,8 @@ class NumberBank(Ensemble):
 
     Args:
         n_features: number of weights; features are numbered from 0.
+        head: number of columns, those used most, between which four lanes know all correlations. More of them help
+            with a few hundred rows of more columns than that, and make rows slower and files larger by their square.
         intercept: whether there is an extra weight whose feature is always 1.
         dtype: type in which weights are shown, "float64" or "float32". The state is always in float64.
 
@@ -106,10 +117,11 @@ class NumberBank(Ensemble):
     name = "number-bank"
     _per_feature_arrays = ("state", "columns", "uses")
 
-    def __init__(self, n_features: int, *, intercept: bool = True, dtype: Any = None) -> None:
-        super().__init__(n_features=n_features, dtype=dtype, intercept=intercept)
+    def __init__(self, n_features: int, *, head: int = HEAD_COLUMNS, intercept: bool = True, dtype: Any = None) -> None:
+        head = checks.check_int("head", head, 1, MAX_HEAD_COLUMNS)
+        super().__init__(n_features=n_features, dtype=dtype, intercept=intercept, head=head)
         self._widest, self._takes = WIDE, "float64"
-        self._lanes = new_lanes(self._n_features, self._has_intercept)
+        self._lanes = new_lanes(self._n_features, self._has_intercept, head)
         first = np.array([lane.share for lane in PRESET])
         later = np.array([lane.later for lane in PRESET])
         self._combination = new_combination(first, np.ones(LANES), self._has_intercept, LIVE)
@@ -130,7 +142,8 @@ class NumberBank(Ensemble):
 
     def _nbytes_for(self, n_features: int) -> int:
         """Return the bytes needed; the head has a place for each column, up to a limit."""
-        then, now = new_head(max(n_features, 1), True, [], np.ones(N_HEAD_LANES)).arrays(), self._lanes.head.arrays()
+        room = min(max(n_features, 1), self._parameters["head"])
+        then, now = new_head(room, True, [], np.ones(N_HEAD_LANES)).arrays(), self._lanes.head.arrays()
         return super()._nbytes_for(n_features) + sum(then[name].nbytes - now[name].nbytes for name in now)
 
     def _check_state(self) -> None:
