@@ -7,7 +7,7 @@ import pytest
 
 from bayou import evaluate, simulate
 from bayou.learners import AdaGrad, Marginal
-from bayou.reproduce.experiment import write_csv
+from bayou.outputs.text import write_csv
 from bayou.reproduce.marginal_gaussian import figure1, results
 from bayou.reproduce.marginal_gaussian.streams import PRIOR, Method, Panel, PanelDraw, Trace, one_pass
 
@@ -108,5 +108,5 @@ def test_a_file_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
     one = trace("Marginal", "prior 1", 0, 3.0)
     broken = replace(one, loss=np.array(["x", "y", "z"]))
     with pytest.raises(TypeError):
-        write_csv(tmp_path, "curves", results.CURVE_COLUMNS, results.curve_rows([one, broken], [one]))
+        write_csv(tmp_path / "curves.csv", results.CURVE_COLUMNS, results.curve_rows([one, broken], [one]))
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli.terminal import output
-from bayou.cli.terminal.progress import ProgressLine
 from bayou.cli.usage import BadUsage, usage
 from bayou.core.errors import BadInput
 
@@ -72,7 +71,7 @@ def reproduce(
     if any(out.resolve() in (path.resolve(), path.resolve().parent) for path in map(Path, data or ())):
         raise BadUsage(f"--out is {out}, where the --data are, and these could be lost; choose another folder.")
     for experiment in selected:
-        with ProgressLine() as progress:
+        with output.progress(1.0) as show:
             chosen_options = papers.ExperimentOptions(
                 out=out,
                 quick=quick,
@@ -81,8 +80,8 @@ def reproduce(
                 examples=examples,
                 jobs=jobs or available_cores(),
                 data=tuple(data or ()),
-                watch=progress.watch,
-                say=progress.say,
+                watch=show,
+                say=output.print_note,
             )
             try:
                 findings = experiment.run(chosen_options)

@@ -111,10 +111,12 @@ def _svmlight(indptr, indices, values, labels, is_all_ones, out):
     return address - start
 
 
-def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_csv(
+    path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]], end: str = "\n"
+) -> None:
     """Write a small table as CSV, None as an empty cell, floats with all their digits."""
     text = io.StringIO()
-    writer = csv_of_python.writer(text, lineterminator="\n")
+    writer = csv_of_python.writer(text, lineterminator=end)
     writer.writerow(names)
     writer.writerows(rows)
     with output(path) as file:

@@ -4,7 +4,7 @@ MurmurHash3 (x86, 32 bit) by Austin Appleby, the one that Vowpal Wabbit and scik
 ADDRESSES (integers) and lengths, so that names are hashed inside a block of text, without a copy.
 A feature's index is its hash modulo the size of the table: `hash & (2**bits - 1)`. Hashes are uint32 throughout.
 
-    namespace = murmur3(p, length, NO_SEED)
+    namespace = murmur3(p, length, 0)
     feature = murmur3(q, other_length, namespace)
     both = cross(feature, other_feature)
 
@@ -20,7 +20,6 @@ from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import address_of, load_uint32, load_uint64
 from bayou.kernels.random import GOLDEN, mix, rotated
 
-NO_SEED = np.uint32(0)
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
 # The prime of the 32-bit FNV hash, with which Vowpal Wabbit combines two hashes.

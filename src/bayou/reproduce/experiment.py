@@ -11,7 +11,6 @@ The module of an experiment has a function `run`, which fills a `Report`:
 
 from __future__ import annotations
 
-import csv
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bayou.core.files import whole_file
+from bayou.outputs.text import write_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +39,7 @@ class ExperimentOptions:
         examples: the number of examples of a stream; None is the experiment's own number.
         jobs: the number of processes that share the draws.
         data: the user's files, for experiments that can run on them.
-        watch: called with (work done, total work) during the run.
+        watch: called with the share of the work that is done, during the run.
         say: called with messages before the work.
     """
 
@@ -51,7 +50,7 @@ class ExperimentOptions:
     examples: int | None = None
     jobs: int = 1
     data: tuple[str, ...] = ()
-    watch: Callable[[float, float], Any] = lambda done, total: None
+    watch: Callable[[float], Any] = lambda done: None
     say: Callable[[str], Any] = lambda sentence: None
 
     def seeds(self, quick: int, full: int) -> range:
@@ -97,7 +96,7 @@ class Report:
         """Yield the items, and report progress after each."""
         for done, item in enumerate(items):
             yield item
-            self.options.watch(done + 1, len(items))
+            self.options.watch((done + 1) / len(items))
 
     def table(self, title: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
         """Add a table to be shown."""
@@ -107,7 +106,8 @@ class Report:
         self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, suffix: str = "", end: str = "\r\n"
     ) -> None:
         """Write a CSV file, named after the experiment and `suffix`."""
-        self.files.append(write_csv(self.options.out, self.name + suffix, columns, rows, end=end))
+        self.files.append(self.options.out / f"{self.name}{suffix}.csv")
+        write_csv(self.files[-1], columns, rows, end)
 
     @contextmanager
     def picture(self, width: float, height: float, *, dpi: int = 110, pad: float | None = 0.08) -> Iterator[Figure]:
@@ -145,17 +145,6 @@ class Experiment:
         report = Report(self.name, self.minutes, options)
         importlib.import_module(self.module).run(report)
         return report
-
-
-def write_csv(
-    folder: Path, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, end: str = "\r\n"
-) -> Path:
-    """Write a CSV file completely or not at all. Numbers have the fewest digits that restore them; None is empty."""
-    with whole_file(folder / f"{name}.csv") as path, open(path, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator=end)
-        writer.writerow(columns)
-        writer.writerows([repr(float(cell)) if isinstance(cell, float) else cell for cell in row] for row in rows)
-    return folder / f"{name}.csv"
 
 
 def data_folder() -> Path:

@@ -32,7 +32,7 @@ class Job(Protocol[Result_co]):
         """Run the job and return its results; call `on_work` with each amount of work done."""
 
 
-def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[float, float], Any]) -> list[Result_co]:
+def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[float], Any]) -> list[Result_co]:
     """Run all jobs and return their results, in the order of the jobs whatever the number of processes."""
     total = sum(job.work for job in jobs)
     if min(processes, len(jobs)) <= 1:
@@ -42,7 +42,7 @@ def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[flo
 
 
 def _in_processes(
-    jobs: Sequence[Job[Result_co]], processes: int, total: float, watch: Callable[[float, float], Any]
+    jobs: Sequence[Job[Result_co]], processes: int, total: float, watch: Callable[[float], Any]
 ) -> list[Result_co]:
     # Spawn: a fork of a process with threads can hang.
     context = multiprocessing.get_context("spawn")
@@ -56,7 +56,7 @@ def _in_processes(
                 finished, waiting = wait(waiting, timeout=SELDOM, return_when=FIRST_COMPLETED)
                 for future in finished:
                     future.result()  # re-raises the exception of the worker
-                watch(done.value, total)
+                watch(done.value / total)
         except BaseException:
             done.value = STOP
             pool.shutdown(cancel_futures=True)
@@ -64,16 +64,14 @@ def _in_processes(
         return [result for k in range(len(jobs)) for result in futures[k].result()]
 
 
-def _one_after_another(
-    jobs: Sequence[Job[Result_co]], total: float, watch: Callable[[float, float], Any]
-) -> list[Result_co]:
+def _one_after_another(jobs: Sequence[Job[Result_co]], total: float, watch: Callable[[float], Any]) -> list[Result_co]:
     done = 0.0
     results: list[Result_co] = []
 
     def add(work: float) -> None:
         nonlocal done
         done += work
-        watch(done, total)
+        watch(done / total)
 
     for job in jobs:
         results += job.run(add)

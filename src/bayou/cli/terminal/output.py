@@ -38,15 +38,18 @@ def had_enough() -> bool:
 
 
 @contextmanager
-def progress(total: int | None, unit: str, is_shown: bool = True) -> Iterator[Callable[[int], Any]]:
-    """Show a progress line on standard error if that is a terminal; yield the function to call with the work done."""
+def progress(total: float | None, unit: str = "", is_shown: bool = True) -> Iterator[Callable[[float], Any]]:
+    """Show a progress line on standard error if that is a terminal; yield the function to call with the work done.
+
+    Without a `unit` the line has no amount of work, only the share of it that is done.
+    """
     if not is_shown or not sys.stderr.isatty():
         yield lambda done: None
         return
     from rich import progress as parts
 
     how_far = [parts.BarColumn(), parts.TaskProgressColumn(), parts.TimeRemainingColumn()] if total else []
-    with progress_line(*how_far, "{task.completed:,.0f} " + unit) as bar:
+    with progress_line(*how_far, *(["{task.completed:,.0f} " + unit] if unit else [])) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)
 

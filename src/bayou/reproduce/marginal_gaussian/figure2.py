@@ -81,7 +81,7 @@ def file_traces(options: ExperimentOptions) -> list[Trace]:
         nonlocal done
         done += examples
         if source.bytes_total:
-            options.watch(source.bytes_done, source.bytes_total)
+            options.watch(source.bytes_done / source.bytes_total)
 
     traces = one_pass(contestants, source, panel=FILE, on_batch=on_batch)
     if not done:

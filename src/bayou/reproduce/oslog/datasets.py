@@ -7,8 +7,6 @@ rentals, which are in time order.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,17 +69,15 @@ def _read(folder: Path, dataset: RegressionSet) -> tuple[np.ndarray, np.ndarray]
 
         X, y = load_svmlight_file(str(folder / dataset.file), zero_based=False)
         return X.toarray(), y
-    with gzip.open(folder / dataset.file, "rt", newline="") as file:
-        rows = list(csv.DictReader(file))
-    columns = []
-    for name in rows[0]:
+    from pyarrow import csv
+
+    table, columns = csv.read_csv(folder / dataset.file), []
+    for name in table.column_names:
         if name not in (dataset.label, *dataset.ignore):
-            cells = [row[name] for row in rows]
-            try:
-                columns.append(np.array(cells, float)[:, None])
-            except ValueError:  # text: one indicator per value
-                columns.append((np.array(cells)[:, None] == np.unique(cells)).astype(float))
-    return np.hstack(columns), np.array([float(row[dataset.label]) for row in rows])
+            cells = table[name].to_numpy()
+            # Of text, one indicator per value.
+            columns.append(cells[:, None] if cells.dtype != object else cells[:, None] == np.unique(cells))
+    return np.hstack(columns).astype(float), table[dataset.label].to_numpy().astype(float)
 
 
 def standardised(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
