@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayou.core.arrow import pa, pq
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import setting
 from bayou.core.storage import load
 from bayou.outputs.features import seen_features
 from bayou.outputs.plain_model import INTERCEPT
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from bayou.outputs.text import output
 
 
 def posterior(model: str | os.PathLike[str] | Learner) -> pa.Table:
@@ -43,8 +41,6 @@ def posterior(model: str | os.PathLike[str] | Learner) -> pa.Table:
     >>> joint["feature"].to_pylist(), np.array(joint["covariance"].to_pylist()).shape
     (['(intercept)', 'site=a', 'site=b'], (3, 3))
     """
-    import pyarrow as pa
-
     learner = model if isinstance(model, Learner) else load(model)
     seen = seen_features(learner)
     view = None if learner.record.task == "multiclass" else learner.weight_view(seen.features)
@@ -69,10 +65,6 @@ def posterior(model: str | os.PathLike[str] | Learner) -> pa.Table:
 
 def write_posterior(path: str | os.PathLike[str], model: str | os.PathLike[str] | Learner) -> int:
     """Write the table of `posterior` to a Parquet file, and return its number of rows."""
-    import pyarrow.parquet as pq
-
-    from bayou.outputs.text import output
-
     table = posterior(model)
     with output(path) as file:
         pq.write_table(table, file)

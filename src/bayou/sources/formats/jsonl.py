@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bayou.core.extras import Extras
 from bayou.kernels.parse_text import PADDING
 from bayou.recipe.hashing import hash_bytes
 from bayou.recipe.recipe import FIT_ROWS, Recipe
@@ -29,10 +30,6 @@ from bayou.sources.table.fit import fit
 from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.ngrams import text_of_words
 from bayou.sources.table.typed_values import column_as_cells, places_of, summary_of
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
-
 
 _NEWLINE = 10
 # Where a number's text is hashed, 7.0 becomes 7; where its value is read, any spelling will do.

@@ -16,11 +16,12 @@ also the groups of features (`recipe.groups`); without ranges there are no group
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayou.core.canonical import CsrStats
+from bayou.core.extras import Extras
 from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import LARGEST_VALUE, address_of, digits, load_uint8, load_uint32, parse_number
 from bayou.kernels.text_indicators import NUMBERS, read_indicators
@@ -31,9 +32,6 @@ from bayou.sources.formats.vw.crosses import VWCrosser
 from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.buffers import ThreadBuffers
 from bayou.sources.reading.parsed_block import ParsedBlock, all_ones, counted, described
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
 
 # Error messages, by the kernel's codes.
 _WHAT = {

@@ -7,17 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayou.core.batch import Batch
 from bayou.core.canonical import CsrStats, canonicalize
-
-if TYPE_CHECKING:
-    from bayou.recipe.feature_names import NewNames
-    from bayou.recipe.labels import LabelRule
-    from bayou.sources.reading.blocks import TextBlock
+from bayou.recipe.feature_names import NewNames
+from bayou.recipe.labels import LabelRule
+from bayou.sources.reading.blocks import TextBlock
 
 # Number of bad lines that are described per block, besides the first of each kind; all are counted.
 MAX_DESCRIBED_LINES = 20

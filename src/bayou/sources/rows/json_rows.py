@@ -11,12 +11,13 @@ The result is bit for bit that of `RowEncoder`. Plain lines (no escapes, no nest
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayou.core.canonical import CsrStats
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.kernels.allocate import empty
 from bayou.kernels.compiling import kernel
 from bayou.kernels.parse_text import LARGEST_WEIGHT, PADDING, address_of
@@ -34,9 +35,6 @@ from bayou.sources.rows.json_objects import ID, read_object
 from bayou.sources.rows.json_scan import ABSENT, NUMBER, OTHER, TEXT, TRUTH, WIDTH, is_utf8, scan_line
 from bayou.sources.rows.kernels import tidy
 from bayou.sources.table.typed_values import text_of
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
 
 LABEL, WEIGHT = "label", "weight"
 # Longer rows are read by Python.

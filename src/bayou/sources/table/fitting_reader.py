@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.reading.parsed_block import ParsedBlock
 from bayou.sources.reading.reader import Reader, ReadTask
 from bayou.sources.table.encoding_plan import EncodingPlan
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
 
 
 class _Nothing:

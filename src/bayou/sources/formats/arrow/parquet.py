@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayou.core.arrow import fs, pa, pq
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import is_text, names_of
 from bayou.sources.formats.arrow.reader import MOST_ROWS, RowRange, fit_arrow, row_ranges
@@ -20,9 +21,6 @@ from bayou.sources.reading.parsed_block import ParsedBlock
 from bayou.sources.row_group_slices import RowGroupSlice, RowGroupSlices
 from bayou.sources.table.cell_columns import check_names
 from bayou.sources.table.fitting_reader import FittingReader
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
 
 # Minimum number of rows decoded at once, and maximum number of bytes they should take.
 LEAST_ROWS = 1 << 10

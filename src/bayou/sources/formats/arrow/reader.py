@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayou.core.arrow import is_a, pa
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.recipe.labels import Tell
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import (
@@ -33,9 +34,6 @@ from bayou.sources.table.fit import fit
 from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.numbers import POINT
 from bayou.sources.table.typed_values import one_column, summary_of
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
 
 # Rows per block: with a few dozen columns their features fit in the L2 cache.
 BLOCK_ROWS = 1 << 12

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayou.core.arrow import pa
 from bayou.core.errors import BadInput
+from bayou.core.extras import Extras
 from bayou.core.spelling import option
 from bayou.recipe.labels import Tell
 from bayou.recipe.recipe import FIT_ROWS, Recipe
@@ -41,9 +41,6 @@ from bayou.sources.table.encoding_plan import EncodingPlan
 from bayou.sources.table.fit import fit
 from bayou.sources.table.fitting_reader import FittingReader
 from bayou.sources.table.ngrams import text_of_words
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
 
 _WHAT = {
     FEW: "expected {width} cells, found {found}",

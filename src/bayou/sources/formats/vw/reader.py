@@ -60,11 +60,12 @@ hash, or by texts. Crosses are in `crosses`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayou.core.canonical import CsrStats
+from bayou.core.extras import Extras
 from bayou.kernels.text_lanes import NAMES
 from bayou.kernels.text_stops import WIDE
 from bayou.recipe.feature_names import FeatureNames, NewNames
@@ -90,9 +91,6 @@ from bayou.sources.formats.vw.names import (
 from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.buffers import ThreadBuffers
 from bayou.sources.reading.parsed_block import ParsedBlock, all_ones, counted, described
-
-if TYPE_CHECKING:
-    from bayou.core.extras import Extras
 
 # Size of the table of recent features, by which most repeats of new names are found.
 _RECENT = 1 << 14
