@@ -129,6 +129,13 @@ def test_it_depends_neither_on_checkpoints_nor_on_a_report_nor_on_interrupts(csv
     assert_same(whole, facts(again.learner, table), "resumed")
 
 
+def test_checkpoints_change_no_bit_of_numbers(tmp_path):
+    table = rows("regression", 3000)
+    whole = facts(bayou.train(table, label="y", bits=12).learner, table[:500])
+    checked = bayou.train(table, label="y", bits=12, model=tmp_path / "m.bayou", checkpoint=700)
+    assert_same(whole, facts(checked.learner, table[:500]), "checkpoint")
+
+
 def test_a_report_changes_no_bit_of_several_classes(tmp_path):
     table = rows("multiclass", 3000)
     plain, seen = (bayou.train(table, label="y", bits=12, report=report) for report in (None, tmp_path / "r.html"))
