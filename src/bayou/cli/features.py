@@ -75,7 +75,7 @@ def features(
         pairs: Of a bank with pairs: the pairs of features with the largest weights.
         index: Also the number that each feature was hashed to, as Vowpal Wabbit has it.
         out: A .csv or .json file to write; - is CSV on standard output. With --selected .json is a plain model.
-        posterior: A .parquet file to write: names, means and the covariance of the weights in the head of a bank.
+        posterior: A .parquet file to write: names, means and covariance of the weights in a bank's head.
     """
     options.check_choice("--by", by, ORDERS)
     options.check_choice("--view", view, VIEWS)

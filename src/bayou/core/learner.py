@@ -51,12 +51,14 @@ from bayou.core.extras import Extras
 from bayou.core.prediction import (
     HORIZONS,
     ONLY_NEXT,
+    Contrast,
     ScoreRule,
     Weights,
     WeightView,
     WeightViewPart,
     corrected,
     no_posterior,
+    z_score,
 )
 from bayou.core.prediction import Prediction as Prediction
 from bayou.core.prediction import Scores as Scores
@@ -454,21 +456,29 @@ class Learner:
             variance = np.array(self._variance_at(features), np.float64)
         return np.where(features[:, None] == features, variance, 0.0)
 
-    def contrast(self, features: Any, weights: Any) -> Weights:
-        """Return mean and variance of a linear combination of weights: with 1 and -1, of a difference.
+    def contrast(self, features: Any, weights: Any, level: float = 0.95) -> Contrast:
+        """Return a linear combination of weights: with 1 and -1, the difference of two.
+
+        Args:
+            features: indices of the features.
+            weights: the factor of each.
+            level: posterior probability of the interval.
 
         >>> from bayou.learners import Marginal
-        >>> difference = Marginal(n_features=10).contrast([3, 7], [1, -1])
-        >>> float(difference.mean), float(difference.variance)
-        (0.0, 2.0)
+        >>> difference = Marginal(n_features=10).contrast([3, 7], [1, -1], level=0.9)
+        >>> round(difference.sd**2, 6), round(difference.low, 3), round(difference.high, 3)
+        (2.0, -2.326, 2.326)
         """
+        if not self.has_posterior:
+            raise no_posterior(self.name)
         features, factors = feature_numbers(features, self._n_features), np.asarray(weights, np.float64)
         if factors.shape != features.shape or not np.isfinite(factors).all():
             raise BadInput(f"a contrast of {features.size} features needs as many finite weights, one for each.")
         with self._lock:
-            mean = self.weights_at(features).mean @ factors
-            variance = factors @ self.covariance(features) @ factors if self.has_posterior else None
-        return Weights(mean, variance)
+            mean = float(self.weights_at(features).mean @ factors)
+            sd = float(np.sqrt(max(factors @ self.covariance(features) @ factors, 0.0)))
+        reach = z_score(level) * sd
+        return Contrast(mean, sd, mean - reach, mean + reach)
 
     def weight_view(self, features: Any, view: str = "model", squares: np.ndarray | None = None) -> WeightView:
         """Return weights and the intercept for display, with the components that their variances come from.

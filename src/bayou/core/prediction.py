@@ -326,6 +326,20 @@ class Weights(NamedTuple):
         return self.mean - room, self.mean + room
 
 
+class Contrast(NamedTuple):
+    """Mean and standard deviation of a linear combination of weights, and an interval that contains it.
+
+    >>> difference = Contrast(mean=0.9, sd=0.1, low=0.7, high=1.1)
+    >>> difference.low > 0  # certainly positive
+    True
+    """
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+
+
 class WeightViewPart(NamedTuple):
     """A component of a mixture of learners: its share, its weights, and its intercept (mean, variance)."""
 

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from bayou.core.checks import check_finite, shortened_repr
-from bayou.core.errors import BadInput, NoPosterior
+from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
+from bayou.core.prediction import Contrast
 from bayou.core.storage import load
 
 
-class Contrast(NamedTuple):
-    """Mean and standard deviation of a linear combination of weights, and an interval that contains it.
-
-    >>> difference = Contrast(mean=0.9, sd=0.1, low=0.7, high=1.1)
-    >>> difference.low > 0  # certainly positive
-    True
-    """
-
-    mean: float
-    sd: float
-    low: float
-    high: float
-
-
 def contrast(model: str | os.PathLike[str] | Learner, weights: Mapping[str, float], *, level: float = 0.95) -> Contrast:
-    """Return a linear combination of weights, such as the difference of two.
+    """Return a linear combination of weights, such as the difference of two: mean, sd, and an interval.
+
+    `learner.contrast` does the same for features by index.
 
     Args:
         model: a file, or a learner.
@@ -58,8 +46,4 @@ def contrast(model: str | os.PathLike[str] | Learner, weights: Mapping[str, floa
         raise BadInput(
             f"the model has not seen the feature {shortened_repr(missing[0])}; bayou.features lists those it has."
         )
-    prediction = learner.contrast([index[name] for name in weights], factors)
-    if prediction.variance is None:
-        raise NoPosterior(f"{learner.name} models have no variances; use a Bayesian learner such as bank.")
-    low, high = prediction.interval(level)
-    return Contrast(float(prediction.mean), float(prediction.variance) ** 0.5, float(low), float(high))
+    return learner.contrast([index[name] for name in weights], factors, level)

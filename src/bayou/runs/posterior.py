@@ -17,7 +17,9 @@ from bayou.outputs.text import output
 
 
 def posterior(model: str | os.PathLike[str] | Learner) -> pa.Table:
-    """Return the joint posterior of the weights whose correlations a model keeps: those in the head of a bank.
+    """Return the joint posterior of the weights whose correlations a model keeps.
+
+    Those are the weights in the head of a bank, and all that `Joint(covariance="full")` has seen.
 
     A draw from a normal distribution with this mean and covariance is one weight for each row of the table. Weights are
     as they add up to a score (the log-odds), not centered as `bayou.features` shows them; the intercept is the score of
@@ -48,7 +50,7 @@ def posterior(model: str | os.PathLike[str] | Learner) -> pa.Table:
         dropped = "; its head was dropped, as it did not pay" * bool(learner.parameters.get("head"))
         raise BadInput(
             f"this {learner.name} model has no joint posterior: it keeps no correlations of its weights{dropped}. "
-            f"Train a bank for two classes with {setting('head', 256)}."
+            f"Train a bank for two classes with {setting('head', 256)}, or joint with {setting('covariance', 'full')}."
         )
     rows, start = view.joint.positions.tolist(), 0 if learner.parameters["intercept"] else 1
     names = [INTERCEPT, *(seen.names[k] or str(seen.features[k]) for k in rows)]

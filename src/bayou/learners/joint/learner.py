@@ -52,6 +52,7 @@ from bayou.core.batch import Batch
 from bayou.core.checks import check_choice, check_int
 from bayou.core.errors import BadInput, BadModel
 from bayou.core.learner import check_writable
+from bayou.core.prediction import JointCovariance, WeightView
 from bayou.core.validation import LIMIT, feature_numbers
 from bayou.kernels.row_layout import BatchArrays
 from bayou.learners.bases.diagonal import MEAN, MEAN_SHIFT, PRECISION, PRECISION_GAIN, DiagonalGaussian
@@ -201,9 +202,10 @@ class Joint(DiagonalGaussian):
         return np.minimum(variance, 1.0 / self._prior[:, PRECISION])[:-1][features].astype(self._dtype)
 
     def covariance(self, features: Any) -> np.ndarray:
-        features = feature_numbers(features, self._n_features)
-        joint: np.ndarray = self.covariance_matrix()[np.ix_(features, features)]
-        return joint
+        if not self._full:
+            return super().covariance(features)
+        with self._lock:
+            return self._covariance_of(feature_numbers(features, self._n_features))
 
     def covariance_matrix(self) -> np.ndarray:
         """Return the covariance matrix of all weights, with the intercept, if any, in the last row and column."""
@@ -211,9 +213,23 @@ class Joint(DiagonalGaussian):
         with self._lock:
             if not self._full:
                 return np.diag(np.append(self.variance, self.intercept[1])[:size])
-            upper = self._factored.factor[:size, :size].T + np.eye(size)
-            half = upper / np.sqrt(self._prior[:size, PRECISION] + self._state[:size, PRECISION_GAIN])
+            return self._covariance_of(np.arange(size))
+
+    def _covariance_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows and columns of the full covariance matrix, in this order."""
+        size = self._n_features + self._has_intercept
+        half = self._factored.factor[:size, rows].T + (rows[:, None] == np.arange(size))
+        half /= np.sqrt(self._prior[:size, PRECISION] + self._state[:size, PRECISION_GAIN])
         return half @ half.T
+
+    def _reading(self, features: np.ndarray, squares: np.ndarray | None, associated: bool) -> WeightView:
+        view = super()._reading(features, squares, associated)
+        if not self._full:
+            return view
+        joint = np.zeros((1 + len(features), 1 + len(features)))  # the intercept's row first
+        start = 0 if self._has_intercept else 1
+        joint[start:, start:] = self._covariance_of(np.append(self._n_features, features)[start:])
+        return view._replace(joint=JointCovariance(np.arange(len(features)), joint))
 
     # --- merging ------------------------------------------------------------------------------------------------
 
