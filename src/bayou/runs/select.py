@@ -142,7 +142,7 @@ class SelectionRun:
         sizes = [self._cut(path, size) for size in self._sizes]
         selected = np.unique(np.concatenate([point.features for point in sizes]))
         labels, weights = (
-            np.concatenate(parts) for parts in zip(*map(_labels_and_weights, held_out.kept), strict=True)
+            np.concatenate(arrays) for arrays in zip(*map(_labels_and_weights, held_out.kept), strict=True)
         )
         return Selection(
             path=path,

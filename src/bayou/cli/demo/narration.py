@@ -68,14 +68,14 @@ def _say_how_to_read(console: Console) -> None:
 
 def _say_how_honest(weights: LearnedWeights, console: Console) -> None:
     covered = weights.inside[weights.seen > 0].mean()
-    why = (
+    explanation = (
         f"The Bank learns the {weights.n_joint:,} most frequent features jointly, with the correlations between their "
         "weights, and each of the others on its own."
         if weights.n_joint
         else "A lane's own intervals get too narrow where features keep meeting, as it keeps no correlations between "
         "weights; how far the lanes lie apart makes up for some of that."
     )
-    console.print(f"In all, {covered:.0%} of the true weights lie inside their 90% intervals. {why}")
+    console.print(f"In all, {covered:.0%} of the true weights lie inside their 90% intervals. {explanation}")
 
 
 def _table(title: str | None, *columns: str) -> Table:

@@ -198,7 +198,7 @@ def _knowledge(learner: Learner, truth: np.ndarray, seen: np.ndarray) -> Learned
     if (joint := view.joint) is None:  # lanes alone are viewed in units of the log-odds; the truth is a score
         weights = learner.weights_at(features)
         view = WeightView(weights.mean, 0.0, [WeightViewPart(1.0, weights, (0.0, 0.0))])
-    shown = strengths_of(frame, view, zeros=False)
+    stats = strengths_of(frame, view, zeros=False)
     centred_truth = truth - np.bincount(groups, truth * shares)[groups]
-    assert shown.sd is not None
-    return LearnedWeights(shown.mean, shown.sd, centred_truth, seen, 0 if joint is None else len(joint.positions))
+    assert stats.sd is not None
+    return LearnedWeights(stats.mean, stats.sd, centred_truth, seen, 0 if joint is None else len(joint.positions))

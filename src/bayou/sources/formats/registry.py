@@ -112,10 +112,10 @@ def _sample_parquet() -> Sequence[bytes]:
 _HERE = "bayou.sources.formats"
 
 
-def _delimited(name: str, title: str, **more: Any) -> Format:
+def _delimited(name: str, title: str, **fields: Any) -> Format:
     readers = {"table": f"{_HERE}.delimited.reader:DelimitedReader"}
-    batches = f"{_HERE}.delimited.reader:DelimitedBatches" if "suffixes" in more else None  # those with a header
-    return Format(name, title, readers=readers, record_batches=batches, reader_options={"format": name}, **more)
+    batches = f"{_HERE}.delimited.reader:DelimitedBatches" if "suffixes" in fields else None  # those with a header
+    return Format(name, title, readers=readers, record_batches=batches, reader_options={"format": name}, **fields)
 
 
 # In the order of help texts, and in which formats are tried on data whose name has no known suffix.

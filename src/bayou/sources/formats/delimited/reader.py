@@ -137,10 +137,10 @@ def _summary(recipe: Recipe, name: str, blocks: Iterable[tuple[SplitCells, Mappi
         left -= n
 
     def text(row: int) -> str:
-        for n, part, place in segments:
-            if row < n:
-                return "" if place is None else part.text(row, place)
-            row -= n
+        for n_rows, split_cells, column in segments:
+            if row < n_rows:
+                return "" if column is None else split_cells.text(row, column)
+            row -= n_rows
         raise IndexError(row)
 
     return looked.summary(text, as_written=True)
