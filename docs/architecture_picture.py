@@ -20,7 +20,8 @@ LAYERS = [
     (["runs"], "train, predict, look, compare, ...", "run"),
     (["report"], "the HTML report of a run", "result"),
     (["rounds"], "learning in shards", "run"),
-    (["evaluate", "outputs", "plots"], "scores, tables, style", "result"),
+    (["plots"], "the style of all plots", "result"),
+    (["evaluate", "outputs"], "scores, tables, files", "result"),
     (["simulate", "sources"], "data as batches", "data"),
     (["learners"], "one algorithm per file or folder", "learner"),
     (["registry"], "learners by name", "learner"),
@@ -58,7 +59,7 @@ COLORS = {
 }
 
 WIDTH, MARGIN, TOP = 900, 20, 84
-BAND, GAP = 50, 8
+BAND, GAP = 46, 8
 LEFT, RIGHT = 440, 380  # widths of the two columns
 HEIGHT = TOP + len(LAYERS) * (BAND + GAP) + 12
 
