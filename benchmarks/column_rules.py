@@ -1,6 +1,6 @@
 """What the rules of columns are worth: tables of numbers and classes, learned with a rule and without it.
 
-The first 75 % of the rows are learned by `bayou.train` (live: each row predicted before it is learned), the last 25 %
+The first 75% of the rows are learned by `bayou.train` (live: each row predicted before it is learned), the last 25%
 are predicted by the model that has stopped learning (later). Log loss for classes, root mean squared error for numbers.
 
 A rule is an edited recipe (the fitted roles of the columns, less or more what the rule gives):
@@ -330,7 +330,7 @@ COST_HEADER = ["set", "id columns", "train without, s", "with, s", "evidence, ms
 def cost_row(name: str, found: dict[str, float]) -> list[str]:
     without, whole, evidence = found["without"], found["with"], found["evidence"]
     cells = [name, str(found["ids"]), f"{without:.2f}", f"{whole:.2f}", f"{1000 * evidence:.1f}"]
-    return [*cells, f"{100 * evidence / whole:.1f} %", f"{100 * (whole / without - 1):+.1f} %"]
+    return [*cells, f"{100 * evidence / whole:.1f}%", f"{100 * (whole / without - 1):+.1f}%"]
 
 
 HEADER = ["set", "live: before", "after", "change", "later: before", "after", "change"]
@@ -340,7 +340,7 @@ def row(name: str, found: dict[str, Any]) -> list[str]:
     cells = [name]
     for k in range(2):
         before, after = found["before"][k], found["after"][k]
-        cells += [f"{before:.4g}", f"{after:.4g}", f"{100 * (after / before - 1):+.1f} %"]
+        cells += [f"{before:.4g}", f"{after:.4g}", f"{100 * (after / before - 1):+.1f}%"]
     return cells
 
 
@@ -349,5 +349,5 @@ def mean_row(results: list[dict[str, Any]]) -> list[str]:
     cells = ["mean"]
     for k in range(2):
         logs = [np.log(found["after"][k] / found["before"][k]) for found in results]
-        cells += ["", "", f"{100 * np.expm1(np.mean(logs)):+.1f} %" if logs else ""]
+        cells += ["", "", f"{100 * np.expm1(np.mean(logs)):+.1f}%" if logs else ""]
     return cells
