@@ -236,15 +236,15 @@ class Batch:
             raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")
         stop = max(start, stop)
         first, last = self.indptr[start], self.indptr[stop]
-        part = self.replace()  # no keywords, for speed: many batches are cut into single rows
-        part.indptr = read_only(self.indptr[start : stop + 1] - first)
-        part.indices, part.values = self.indices[first:last], self.values[first:last]
-        part.groups = None if self.groups is None else self.groups[first:last]
-        part.labels = None if self.labels is None else self.labels[start:stop]
-        part.weights = None if self.weights is None else self.weights[start:stop]
-        part.tags = None if self.tags is None else self.tags[start:stop]
-        part.positions = None if self.positions is None else self.positions[start:stop]
-        return part
+        cut = self.replace()  # no keywords, for speed: many batches are cut into single rows
+        cut.indptr = read_only(self.indptr[start : stop + 1] - first)
+        cut.indices, cut.values = self.indices[first:last], self.values[first:last]
+        cut.groups = None if self.groups is None else self.groups[first:last]
+        cut.labels = None if self.labels is None else self.labels[start:stop]
+        cut.weights = None if self.weights is None else self.weights[start:stop]
+        cut.tags = None if self.tags is None else self.tags[start:stop]
+        cut.positions = None if self.positions is None else self.positions[start:stop]
+        return cut
 
     def take(self, rows: Any) -> Batch:
         """Return the given rows in the given order, with their labels and other attributes; rows may repeat.
@@ -350,8 +350,8 @@ class Batch:
         >>> batch.groups
         array([0, 1], dtype=uint8)
         """
-        found = as_groups(groups, self.nonzeros)
-        return self.replace(groups=None if found is None else read_only(found.view()))
+        column = as_groups(groups, self.nonzeros)
+        return self.replace(groups=None if column is None else read_only(column.view()))
 
     def with_positions(self, positions: Any) -> Batch:
         """Return the batch with other positions: one integer per row, or None."""

@@ -83,9 +83,9 @@ def canonical(
     repeated = not seen.ascending and _flag_repeated(indptr, indices, seen.longest, flags)
     if not seen.zeros and not repeated:
         return None
-    known = np.zeros(len(indices), np.uint8) if groups is None else groups
-    *merged, known = _merge(indptr, indices, values, known, seen.longest, flags)
-    return *merged, None if groups is None else known
+    kept_groups = np.zeros(len(indices), np.uint8) if groups is None else groups
+    *merged, kept_groups = _merge(indptr, indices, values, kept_groups, seen.longest, flags)
+    return *merged, None if groups is None else kept_groups
 
 
 @kernel
@@ -125,10 +125,10 @@ def _scan_nonzeros(bits, mask, indices):
 def _probe(slots, owners, row, feature):
     """Return the slot of `feature` of `row` in a small open-addressed table, or the free slot for it."""
     mask = slots.size - 1
-    at = (np.int64(feature) * 2654435761 >> 7) & mask
-    while owners[at] == row and slots[at] != feature:
-        at = (at + 1) & mask
-    return at
+    slot = (np.int64(feature) * 2654435761 >> 7) & mask
+    while owners[slot] == row and slots[slot] != feature:
+        slot = (slot + 1) & mask
+    return slot
 
 
 @kernel
@@ -147,27 +147,27 @@ def _flag_repeated(indptr, indices, longest, flags):
     """
     marks = zeros(_MARKS, np.uint32)
     slots, owners = _tables(longest if longest > _MAX_MARKED_ROW_LENGTH else 0)
-    found = 0
+    n_flagged = 0
     for row in range(indptr.size - 1):
         start, stop = indptr[row], indptr[row + 1]
         repeated = False
         if stop - start <= _MAX_MARKED_ROW_LENGTH:
             mark = np.uint32(row + 1)
             for k in range(start, stop):
-                at = (np.uint64(indices[k]) * _HASH_MULTIPLIER) >> _TO_MARK
-                if marks[at] == mark:
+                slot = (np.uint64(indices[k]) * _HASH_MULTIPLIER) >> _TO_MARK
+                if marks[slot] == mark:
                     for earlier in range(start, k):
                         repeated |= indices[earlier] == indices[k]
-                marks[at] = mark
+                marks[slot] = mark
         else:
             for k in range(start, stop):
-                at = _probe(slots, owners, row, indices[k])
-                repeated |= owners[at] == row
-                owners[at] = row
-                slots[at] = indices[k]
+                slot = _probe(slots, owners, row, indices[k])
+                repeated |= owners[slot] == row
+                owners[slot] = row
+                slots[slot] = indices[k]
         flags[row] |= repeated
-        found += repeated
-    return found
+        n_flagged += repeated
+    return n_flagged
 
 
 @kernel
@@ -196,16 +196,16 @@ def _merge(indptr, indices, values, groups, longest, flags):
             continue
         last = indptr[row + 1]
         for k in range(first, last):
-            at = _probe(slots, owners, row, indices[k])
-            if owners[at] == row:
-                place = places[at]
+            slot = _probe(slots, owners, row, indices[k])
+            if owners[slot] == row:
+                place = places[slot]
                 if values[k] != 0:
                     new_groups[place] = min(new_groups[place], groups[k]) if new_values[place] != 0 else groups[k]
                 new_values[place] += values[k]
             else:
-                owners[at] = row
-                slots[at] = indices[k]
-                places[at] = size
+                owners[slot] = row
+                slots[slot] = indices[k]
+                places[slot] = size
                 new_indices[size] = indices[k]
                 new_values[size] = values[k]
                 new_groups[size] = groups[k]

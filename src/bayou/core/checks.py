@@ -19,8 +19,8 @@ _MAX_REPR_CHARS = 200
 
 def check_int(name: str, value: Any, low: int, high: int = 2**63 - 1) -> int:
     """Return `value` as an int; raise BadInput if it is not an integer in [low, high]."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
-    if not whole or not low <= value <= high:
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if not is_integer or not low <= value <= high:
         upper = f" to {high}" if high < 2**63 - 1 else " on"
         raise BadInput(f"{name} is {shortened_repr(value)}; it must be a whole number from {low}{upper}.")
     return int(value)
@@ -130,12 +130,12 @@ def check_callable(name: str, value: Any) -> Callable[..., Any] | None:
 def check_dtype(value: Any) -> str:
     """Return the name of a dtype; raise BadInput if it is not float32 or float64."""
     try:
-        found = np.dtype(value).name
+        dtype_name = np.dtype(value).name
     except (TypeError, ValueError):
-        found = ""
-    if value is None or found not in ("float32", "float64"):
-        raise BadInput(f"dtype is {found or shortened_repr(value)}; it must be float32 or float64.")
-    return found
+        dtype_name = ""
+    if value is None or dtype_name not in ("float32", "float64"):
+        raise BadInput(f"dtype is {dtype_name or shortened_repr(value)}; it must be float32 or float64.")
+    return dtype_name
 
 
 def check_choice(name: str, value: Any, choices: Mapping[str, _Choice]) -> _Choice:

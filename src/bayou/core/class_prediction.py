@@ -24,8 +24,8 @@ def class_names(labels: Iterable[float], called: Sequence[str]) -> list[str]:
     >>> class_names([1.0, 0.0, 7.0], ["ham", "spam"])
     ['spam', 'ham', '7']
     """
-    known = range(len(called))
-    return [called[int(label)] if label in known else f"{label:g}" for label in labels]
+    named = range(len(called))
+    return [called[int(label)] if label in named else f"{label:g}" for label in labels]
 
 
 class ClassScores(NamedTuple):
@@ -178,10 +178,10 @@ class ClassPrediction:
         labels = as_row_values(labels, len(self.unseen_probability), "label")
         if labels is None:
             raise BadInput("give the labels of the rows, one each.")
-        found = np.full(len(labels), 0.0)
+        probability = np.full(len(labels), 0.0)
         for column, label in enumerate(self.labels.tolist()):
-            found = np.where(labels == label, self._scores.expected[:, column], found)
-        return np.where(found > 0.0, found * (1.0 - self.unseen_probability), self.unseen_probability)
+            probability = np.where(labels == label, self._scores.expected[:, column], probability)
+        return np.where(probability > 0.0, probability * (1.0 - self.unseen_probability), self.unseen_probability)
 
     def take(self, rows: np.ndarray) -> ClassPrediction:
         """Return the prediction of the given rows only."""

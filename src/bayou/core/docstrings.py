@@ -16,11 +16,11 @@ def entries(text: str) -> dict[str, str]:
     >>> entries("Args:\\n    a, b: two of\\n        them.\\n    c: one.")
     {'a': '    a, b: two of\\n        them.', 'b': '', 'c': '    c: one.'}
     """
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     for match in _ENTRY.finditer(text):
         first, *others = match[1].split(", ")
-        found |= {first: match[0], **dict.fromkeys(others, "")}
-    return found
+        described |= {first: match[0], **dict.fromkeys(others, "")}
+    return described
 
 
 def descriptions(described: Any) -> dict[str, str]:

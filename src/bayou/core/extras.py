@@ -113,8 +113,8 @@ class ResumePoint:
         plain = asdict(self)
         del plain["files"]
         plain = {"data": [mark.name for mark in self.files], "pass": plain.pop("passed"), **plain}
-        known = any(mark.size is not None for mark in self.files)
-        return plain | ({"files": [mark.to_json() for mark in self.files]} if known else {})
+        has_sizes = any(mark.size is not None for mark in self.files)
+        return plain | ({"files": [mark.to_json() for mark in self.files]} if has_sizes else {})
 
     @classmethod
     def from_json(cls, plain: Any) -> ResumePoint:
@@ -372,8 +372,8 @@ def _marks(plain: Any) -> list[FileFingerprint]:
 def _numbers(what: str, plain: Mapping[str, Any], kind: Any) -> dict[str, Any]:
     """Return the numeric fields of a dataclass that `plain` has; the others keep their defaults."""
     names = [part.name for part in fields(kind) if isinstance(part.default, int | float | None)]
-    found = {name: plain[name] for name in names if plain.get(name) is not None}
-    for name, value in found.items():
+    numbers = {name: plain[name] for name in names if plain.get(name) is not None}
+    for name, value in numbers.items():
         if not isinstance(value, int | float):
             raise BadModel(f"the model's {what} have {name} = {value!r}; it must be a number.")
-    return found
+    return numbers

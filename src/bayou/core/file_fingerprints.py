@@ -75,11 +75,11 @@ class FileFingerprint:
         if not isinstance(plain, dict) or "path" not in plain:
             raise BadModel(f"the model tells of a file as {plain!r}; it must be a mapping with a path.")
         kinds = {"path": str, **_KEPT}
-        found = {name: plain[name] for name in kinds if plain.get(name) is not None}
-        for name, value in found.items():
+        values = {name: plain[name] for name in kinds if plain.get(name) is not None}
+        for name, value in values.items():
             if not isinstance(value, kinds[name]):
                 raise BadModel(f"the model tells of a file with {name} = {value!r}; that is no {kinds[name].__name__}.")
-        return cls(**{**found, "path": cls(found["path"]).name})
+        return cls(**{**values, "path": cls(values["path"]).name})
 
 
 def _digests(path: str, size: int) -> tuple[str, str]:
@@ -88,5 +88,5 @@ def _digests(path: str, size: int) -> tuple[str, str]:
         begin = file.read(min(size, DIGEST_BYTES))
         file.seek(max(size - DIGEST_BYTES, 0))
         end = file.read(min(size, DIGEST_BYTES))
-    whole = len(begin) == len(end) == min(size, DIGEST_BYTES)
-    return (xxhash.xxh3_64_hexdigest(begin), xxhash.xxh3_64_hexdigest(end)) if whole else ("", "")
+    complete = len(begin) == len(end) == min(size, DIGEST_BYTES)
+    return (xxhash.xxh3_64_hexdigest(begin), xxhash.xxh3_64_hexdigest(end)) if complete else ("", "")

@@ -58,12 +58,12 @@ def _after_in_parent() -> None:
 
 def _after_in_child() -> None:
     global_compiler_lock.release()
-    whole = {id(learner) for learner in _at_rest}
+    at_rest = {id(learner) for learner in _at_rest}
     for reference in _alive.valuerefs():
         learner = reference()
         if learner is not None:
             # The fork may have happened inside a `with` of this thread, which releases its own acquisition.
-            if id(learner) in whole:
+            if id(learner) in at_rest:
                 learner._lock.release()
             else:
                 learner._lock = _TornLock()

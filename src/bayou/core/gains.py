@@ -108,12 +108,12 @@ def apply_gain_one(mean, strength, base_held, held, a, b, met, rule, weight):  #
     if rule == GRADIENT:
         return mean + _divided(b, max(a, 0.0) + TINY * met * strength), max(strength + a * (one * one), 0.0)
     share = one if rule == RULE_EVIDENCE else each  # the fraction of the gain that enters the mean
-    whole = held + strength + a * share
-    settled = _divided((base_held + strength) * mean + b * share, whole)
+    precision = held + strength + a * share
+    settled = _divided((base_held + strength) * mean + b * share, precision)
     if rule == RULE_EVIDENCE:
         return settled, max(strength + a * one, 0.0)
     # AVERAGE: the inverse of the variance of its error (see the module docstring), beyond the prior's precision.
-    return settled, max(_divided(whole * whole, held + strength + a * each * each) - held, strength)
+    return settled, max(_divided(precision * precision, held + strength + a * each * each) - held, strength)
 
 
 @kernel
@@ -144,9 +144,9 @@ def _apply_gain(mean, strength, base_held, held, a, b, met, rule, weight):
 
 def changed_rows(now: Sequence[np.ndarray], base: Sequence[np.ndarray]) -> np.ndarray:
     """Return the rows, ascending, in which any of the tables differs from its base."""
-    found = []
+    changed = []
     for start in range(0, len(now[0]), 1 << 18):
-        part = slice(start, start + (1 << 18))
-        differs = [(mine[part] != before[part]).any(axis=1) for mine, before in zip(now, base, strict=True)]
-        found.append(start + np.flatnonzero(np.any(differs, axis=0)))
-    return np.concatenate(found)
+        rows = slice(start, start + (1 << 18))
+        differs = [(mine[rows] != before[rows]).any(axis=1) for mine, before in zip(now, base, strict=True)]
+        changed.append(start + np.flatnonzero(np.any(differs, axis=0)))
+    return np.concatenate(changed)

@@ -117,14 +117,14 @@ class IncrementalSnapshot:
 
     def _arrays(self) -> dict[str, np.ndarray | model_file.PackedArray]:
         self.copy_counts()
-        found: dict[str, np.ndarray | model_file.PackedArray] = dict(self._small)
+        arrays: dict[str, np.ndarray | model_file.PackedArray] = dict(self._small)
         for name, blocks in self._blocks.items():
             rows = _concatenate_all([rows for rows, _ in blocks])
             kept = _concatenate_all([block for _, block in blocks])
             packed = model_file.PackedArray((self._size, *kept.shape[1:]), rows, kept)
             small = model_file.is_sparse_smaller(packed.shape, kept.dtype, len(rows))
-            found[name] = packed if small else model_file.PackedArray(packed.shape, None, packed.dense())
-        return found
+            arrays[name] = packed if small else model_file.PackedArray(packed.shape, None, packed.dense())
+        return arrays
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file that `Learner.save` would have written at the beginning."""
@@ -142,9 +142,9 @@ class IncrementalSnapshot:
 
 def _concatenate_all(parts: list[np.ndarray]) -> np.ndarray:
     """Concatenate arrays one by one: NumPy lets other threads run while it copies each."""
-    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
-    at = 0
-    for part in parts:
-        whole[at : at + len(part)] = part
-        at += len(part)
-    return whole
+    joined = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    start = 0
+    for block in parts:
+        joined[start : start + len(block)] = block
+        start += len(block)
+    return joined

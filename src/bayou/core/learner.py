@@ -199,12 +199,12 @@ class Learner:
             )
         if isinstance(batch, Batch) and len(batch) > LEARN_CHUNK_ROWS:
             with self._lock, SerialExecutor("following", max_pending=MAX_PENDING_CHUNKS) as following:
-                told = _learn_chunks(self, batch, following)
+                scores = _learn_chunks(self, batch, following)
                 following.drain_and_raise()
         else:
             with self._lock.pipelined(behind):
-                told = _learn_chunks(self, batch, behind)
-        return self.wrap_scores(_concatenate_scores(told))
+                scores = _learn_chunks(self, batch, behind)
+        return self.wrap_scores(_concatenate_scores(scores))
 
     def check(self, batch: Batch, learn: bool = True) -> None:
         """Raise BadInput if `learn` would raise it for this batch; or, without `learn`, if `predict` would."""
@@ -232,8 +232,8 @@ class Learner:
             if not small or self._is_regression or weight not in (0.0, 1.0):
                 if weight == 0.0:
                     return float(self.predict(row.batch()).expected[0])
-                known = label if self._is_regression else 1 if label else self._negative or 0
-                return float(self.learn(row.batch([known], [weight]))[0])
+                known_label = label if self._is_regression else 1 if label else self._negative or 0
+                return float(self.learn(row.batch([known_label], [weight]))[0])
             probability = self._run_example(row, 1.0 if label else -1.0, weight)
             if weight:
                 self._examples += 1
@@ -261,11 +261,11 @@ class Learner:
             parts = (
                 [batch]
                 if len(batch) <= PREDICT_CHUNK_ROWS
-                else [batch[at : at + PREDICT_CHUNK_ROWS] for at in range(0, len(batch), PREDICT_CHUNK_ROWS)]
+                else [batch[start : start + PREDICT_CHUNK_ROWS] for start in range(0, len(batch), PREDICT_CHUNK_ROWS)]
             )
             typed = (cast_batch(self, part) for part in parts)
-            told = [self._predict_later(part) if later else run_next(self, part) for part in typed]
-            return self.wrap_scores(_concatenate_scores(told)).with_sampling_correction(self.negative_rate)
+            scores = [self._predict_later(part) if later else run_next(self, part) for part in typed]
+            return self.wrap_scores(_concatenate_scores(scores)).with_sampling_correction(self.negative_rate)
 
     def _predict_later(self, batch: Batch) -> Scores:
         """Predict rows that arrive after learning has stopped. Override if that differs from `run_next`."""
@@ -656,13 +656,13 @@ def run_next(learner: Learner, batch: Batch) -> Scores:
 def _learn_chunks(learner: Learner, batch: Batch, behind: SerialExecutor | None) -> list[Scores]:
     """Learn LEARN_CHUNK_ROWS rows at a time and return the scores of each chunk; `behind` does the deferred work."""
     negative, chunks = checked_chunks(learner, batch)
-    told = []
-    for part, targets, weights in chunks:
-        state.touch(learner, part.indices)
-        told.append(learner._run_deferred(part, targets, weights, behind))
-        learner._examples += len(part) if batch.weights is None else int(np.count_nonzero(weights))
+    scores = []
+    for chunk, targets, weights in chunks:
+        state.touch(learner, chunk.indices)
+        scores.append(learner._run_deferred(chunk, targets, weights, behind))
+        learner._examples += len(chunk) if batch.weights is None else int(np.count_nonzero(weights))
     learner._negative = negative
-    return told
+    return scores
 
 
 def _concatenate_scores(chunks: list[Any]) -> Any:

@@ -60,8 +60,8 @@ class PackedArray(NamedTuple):
         step = max(1, _BLOCK_BYTES // max(1, self.dtype.itemsize * _items(self.shape[1:])))
         n = self.kept.shape[0]
         for start in range(0, n, step):
-            part = slice(start, min(start + step, n))
-            yield part if self.rows is None else self.rows[part], self.kept[part]
+            chunk = slice(start, min(start + step, n))
+            yield chunk if self.rows is None else self.rows[chunk], self.kept[chunk]
 
     def dense(self) -> np.ndarray:
         """Return the dense array, a copy."""
@@ -84,11 +84,11 @@ class _LazyArray:
         self.dtype = self._slice[:1].dtype
         self._expected, self._sum, self._next = checksum, xxhash.xxh3_64(), 0
 
-    def __getitem__(self, part: slice) -> np.ndarray:
-        read = self._slice[part]
-        if part.start == self._next:
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        read = self._slice[rows]
+        if rows.start == self._next:
             self._sum.update(np.ascontiguousarray(read).data)
-            self._next = part.stop
+            self._next = rows.stop
             if self._next >= self.shape[0]:
                 _compare(self._name, self._sum.hexdigest(), self._expected)
         return read
@@ -104,8 +104,8 @@ def _header_checksum(metadata: Mapping[str, str], arrays: Mapping[str, str]) -> 
     return xxhash.xxh3_64_hexdigest(json.dumps([*parts, sorted(arrays.items())]).encode())
 
 
-def _compare(what: str, found: str, expected: str) -> None:
-    if found != expected:
+def _compare(what: str, checksum: str, expected: str) -> None:
+    if checksum != expected:
         raise _CorruptFile(
             f"the file is damaged (its {what or 'header'} fails the checksum); copy it again, or train anew."
         )
@@ -146,8 +146,8 @@ def _mark(address, row_bytes, marks):
     """Mark the rows at an address that have a bit set, reading words of eight bytes."""
     for row in range(marks.size):
         bits = np.uint64(0)
-        for at in range(address, address + row_bytes, 8):
-            bits |= load_uint64(at)
+        for word in range(address, address + row_bytes, 8):
+            bits |= load_uint64(word)
         marks[row] |= bits != 0
         address += row_bytes
 
@@ -168,9 +168,9 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
 
 def to_bytes(header: dict[str, Any], arrays: Mapping[str, np.ndarray | PackedArray]) -> bytes:
     """Return the bytes that `write` would write."""
-    into = io.BytesIO()
-    _write_safetensors(into, *_header_and_arrays(header, arrays))
-    return into.getvalue()
+    file = io.BytesIO()
+    _write_safetensors(file, *_header_and_arrays(header, arrays))
+    return file.getvalue()
 
 
 def _header_and_arrays(

@@ -82,13 +82,13 @@ def find(name: str) -> Record:
     record = _own(name)  # our own names need no search of installed packages
     if record is not None and record.name == name:
         return record
-    known = records()
-    if name not in known:
+    by_name = records()
+    if name not in by_name:
         from bayou.core.checks import suggest
 
-        near = suggest(name, known)
-        raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(known)}.{near}")
-    return known[name]
+        near = suggest(name, by_name)
+        raise BadInput(f"there is no learner called {name!r}; there are: {', '.join(by_name)}.{near}")
+    return by_name[name]
 
 
 def by_class(name: str) -> Record | None:
@@ -103,14 +103,14 @@ def by_estimator(name: str) -> Record | None:
     """Return our own record whose estimator is called `name`; None if there is none."""
     learner = name.removesuffix("Classifier").removesuffix("Regressor")
     # The counterpart of a classifier for regression has a module of its own.
-    found = (_own(module) for module in (learner, f"number_{learner}"))
-    return next((record for record in found if record is not None and record.estimator == name), None)
+    candidates = (_own(module) for module in (learner, f"number_{learner}"))
+    return next((record for record in candidates if record is not None and record.estimator == name), None)
 
 
 def own_records() -> list[Record]:
     """Return bayou's own records: the default first, then by name. Imports every learner's module."""
-    found = [record for record in map(_own, _modules()) if record is not None]
-    return sorted(found, key=lambda record: (record.name != DEFAULT, record.name))
+    own = [record for record in map(_own, _modules()) if record is not None]
+    return sorted(own, key=lambda record: (record.name != DEFAULT, record.name))
 
 
 @cache
@@ -122,7 +122,7 @@ def records() -> dict[str, Record]:
     """
     from importlib.metadata import entry_points
 
-    found = {record.name: record for record in own_records()}
+    by_name = {record.name: record for record in own_records()}
     for entry in entry_points(group="bayou.learners"):
         try:
             record = entry.load()
@@ -131,8 +131,8 @@ def records() -> dict[str, Record]:
         except Exception as error:  # errors of another package must not break this one
             warnings.warn(f"the learner {entry.name!r} ({entry.value}) cannot be loaded: {error}.", stacklevel=2)
         else:
-            found.setdefault(record.name, record)
-    return found
+            by_name.setdefault(record.name, record)
+    return by_name
 
 
 @cache

@@ -25,21 +25,21 @@ def within(t, degrees):
     angle = math.atan(t / math.sqrt(degrees))
     sine, cosine = math.sin(angle), math.cos(angle)
     odd = int(degrees) % 2
-    term, found = (cosine if odd else 1.0), 0.0
+    term, series = (cosine if odd else 1.0), 0.0
     for k in range(3 if odd else 2, int(degrees) + 1, 2):
-        found += term
+        series += term
         term *= cosine * cosine * (k - 1) / k
-    return 2.0 / math.pi * (angle + sine * found) if odd else sine * found
+    return 2.0 / math.pi * (angle + sine * series) if odd else sine * series
 
 
 @kernel
 def log_peaks(degrees):
     """Return the log density at 0 of a Student-t, for each of the degrees of freedom."""
-    found = empty(degrees.size, np.float64)
+    peaks = empty(degrees.size, np.float64)
     for k in range(degrees.size):
         nu = degrees[k]
-        found[k] = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * nu) - 0.5 * math.log(nu * math.pi)
-    return found
+        peaks[k] = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * nu) - 0.5 * math.log(nu * math.pi)
+    return peaks
 
 
 def reaches(level: float, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
@@ -52,7 +52,7 @@ def reaches(level: float, shares: np.ndarray, scales: np.ndarray, degrees: np.nd
 @kernel
 def log_densities(errors, shares, scales, degrees):
     """Return the log density of each error."""
-    found = empty(errors.size, np.float64)
+    densities = empty(errors.size, np.float64)
     constants = log_peaks(degrees)
     for row in range(errors.size):
         most = -np.inf
@@ -62,21 +62,21 @@ def log_densities(errors, shares, scales, degrees):
             logs[k] = math.log(shares[row, k]) + constants[k] - math.log(scales[row, k])
             logs[k] -= 0.5 * (degrees[k] + 1.0) * math.log1p(t * t / degrees[k])
             most = max(most, logs[k])
-        whole = 0.0
+        total = 0.0
         for k in range(degrees.size):
-            whole += math.exp(logs[k] - most)
-        found[row] = most + math.log(whole)
-    return found
+            total += math.exp(logs[k] - most)
+        densities[row] = most + math.log(total)
+    return densities
 
 
 @kernel
 def nearer(errors, shares, scales, degrees):
     """Return P(|e| <= |error|) for each error."""
-    found = zeros(errors.size, np.float64)
+    inside = zeros(errors.size, np.float64)
     for row in range(errors.size):
         for k in range(degrees.size):
-            found[row] += shares[row, k] * within(abs(errors[row]) / scales[row, k], degrees[k])
-    return found
+            inside[row] += shares[row, k] * within(abs(errors[row]) / scales[row, k], degrees[k])
+    return inside
 
 
 @kernel
@@ -87,8 +87,8 @@ def _reaches(level, shares, scales, degrees, single):
     bracket the solution.
     """
     peaks = np.exp(log_peaks(degrees))
-    found = empty(len(shares), np.float64)
-    for row in range(found.size):
+    solutions = empty(len(shares), np.float64)
+    for row in range(solutions.size):
         low, high = np.inf, 0.0
         for k in range(degrees.size):
             low, high = min(low, single[k] * scales[row, k]), max(high, single[k] * scales[row, k])
@@ -112,5 +112,5 @@ def _reaches(level, shares, scales, degrees, single):
             a += step
             if abs(step) <= 1e-12 * a:
                 break
-        found[row] = a
-    return found
+        solutions[row] = a
+    return solutions

@@ -56,9 +56,9 @@ def lower_thread_priority() -> None:
     Does nothing except on Linux, where each thread has its own priority.
     """
     if sys.platform == "linux":
-        here = threading.get_native_id()
+        thread_id = threading.get_native_id()
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, here, os.getpriority(os.PRIO_PROCESS, here) + NICENESS_STEP)
+            os.setpriority(os.PRIO_PROCESS, thread_id, os.getpriority(os.PRIO_PROCESS, thread_id) + NICENESS_STEP)
 
 
 class _InlineExecutor(Executor):

@@ -93,18 +93,18 @@ def _or_wider(dtype: str) -> str:
 @kernel
 def _read_labels(labels, weights, signs):
     """Fill `signs`; return (any 0, any -1, the first row with another label or -1). Branch-free, for speed."""
-    known = 0
+    n_valid = 0
     zeros = 0
     minus = 0
     for row in range(labels.size):
         label = labels[row]
         counts = weights[row] > 0
         signs[row] = 2.0 * (label == 1.0) - 1.0
-        known += (label == 1.0) | (label == 0.0) | (label == -1.0)
+        n_valid += (label == 1.0) | (label == 0.0) | (label == -1.0)
         zeros += (label == 0.0) & counts
         minus += (label == -1.0) & counts
     bad = -1
-    if known < labels.size:
+    if n_valid < labels.size:
         for row in range(labels.size - 1, -1, -1):
             if not (labels[row] == 1.0 or labels[row] == 0.0 or labels[row] == -1.0):
                 bad = row

@@ -188,8 +188,8 @@ def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, sco
         pull, fall = max(min(c * left * error, most), -most), c * left
         squares += min(c * left * error * error, c * most_noise)
         weight += c
-        whole, dm, dv = dtype(variance), dtype(pull), dtype(fall)
-        condition_row(beliefs, row, size, 0, whole, dm, dv, dtype(left), most, example, examples.indices, ahead)
+        spread, dm, dv = dtype(variance), dtype(pull), dtype(fall)
+        condition_row(beliefs, row, size, 0, spread, dm, dv, dtype(left), most, example, examples.indices, ahead)
         if beliefs.has_intercept:
             step = max(min(intercept_variance * pull, far - intercept[MEAN_SHIFT]), -far - intercept[MEAN_SHIFT])
             rest = max(variance - intercept_variance, 0.0) * fall + left

@@ -222,15 +222,15 @@ def _mills_of(x):
 
 
 @kernel(forceinline=True)
-def _normal(at, s2, variances, densities, near, far):
-    """Return 1/sd^2 = 1/(V + s2), 1/sd, z = at/sd, share times phi(z), and Phi(-|z|)/phi(z) of each normal mixed.
+def _normal(point, s2, variances, densities, near, far):
+    """Return 1/sd^2 = 1/(V + s2), 1/sd, z = point/sd, share times phi(z), and Phi(-|z|)/phi(z) of each normal mixed.
 
-    phi(z) is computed as e^-((near + far (WIDEST - V)) / sd^2): near = at^2/2 and far = 0 give phi itself, near = 0 and
-    far = at^2 / 2(WIDEST + s2) give it divided by the largest of all normals.
+    phi(z) is computed as e^-((near + far (WIDEST - V)) / sd^2): near = point^2/2 and far = 0 give phi itself, near = 0
+    and far = point^2 / 2(WIDEST + s2) give it divided by the largest of all normals.
     """
     inverse = 1.0 / (variances + s2)
     root = sqrt(inverse)
-    z = at * root
+    z = point * root
     density = densities * exp2(((WIDEST - variances) * far + near) * inverse * -LOG2E)
     return inverse, root, z, density, _mills_of(magnitude(z))
 
@@ -251,20 +251,20 @@ def _log_slopes(m, s2, v0, v1, d0, d1):
     left = m < -half
     point = -m - s2 if left else m
     right = point > half
-    at = point - s2 if right else point
-    shift = 0.5 * at * (at / (WIDEST + s2))
+    folded = point - s2 if right else point
+    shift = 0.5 * folded * (folded / (WIDEST + s2))
     # Left of 0 all densities are divided by the largest, as even that may vanish.
-    near, far = (0.0, shift) if at < 0.0 else (0.5 * at * at, 0.0)
-    i0, r0, z0, p0, m0 = _normal(at, s2, v0, d0, near, far)
-    i1, r1, z1, p1, m1 = _normal(at, s2, v1, d1, near, far)
+    near, far = (0.0, shift) if folded < 0.0 else (0.5 * folded * folded, 0.0)
+    i0, r0, z0, p0, m0 = _normal(folded, s2, v0, d0, near, far)
+    i1, r1, z1, p1, m1 = _normal(folded, s2, v1, d1, near, far)
     tail0, tail1 = p0 * m0, p1 * m1
     chance = np.float64(sum_lanes(tail0 + tail1))
-    chance = chance if at < 0.0 else 1.0 - chance
+    chance = chance if folded < 0.0 else 1.0 - chance
     slope = sum_lanes(p0 * r0 + p1 * r1) / chance
     fall = slope * slope + sum_lanes(p0 * z0 * i0 + p1 * z1 * i1) / chance
     # Left of 0 these two terms cancel, the more the wider the score. There `fall` is the mean of each normal's own
-    # fall, minus the variance of their slopes. The sign of `at` is unpredictable: branching always would be slow.
-    if at < 0.0 and s2 > WIDE:
+    # fall, minus the variance of their slopes. The sign of `folded` is unpredictable: branching always would be slow.
+    if folded < 0.0 and s2 > WIDE:
         h0, g0 = _hazard(z0, m0)
         h1, g1 = _hazard(z1, m1)
         off0, off1 = h0 * r0 - slope, h1 * r1 - slope
@@ -287,8 +287,9 @@ def _looked_up(table, m, s2):
     place = (m + NEAR) * (MEAN_CELLS / (2.0 * NEAR))
     along = np.int64(place)
     f = np.float32(place - along)
-    at = (along * (OCTAVES * QUARTERS) + across) * 32
-    c = ((load(table, at + 24) * u + load(table, at + 16)) * u + load(table, at + 8)) * u + load(table, at)
+    cell = (along * (OCTAVES * QUARTERS) + across) * 32
+    c = (load(table, cell + 24) * u + load(table, cell + 16)) * u + load(table, cell + 8)
+    c = c * u + load(table, cell)
     f2 = f * f
     slope = (extract_lane(c, 0) + f * extract_lane(c, 1)) + f2 * (extract_lane(c, 2) + f * extract_lane(c, 3))
     fall = (extract_lane(c, 4) + f * extract_lane(c, 5)) + f2 * (extract_lane(c, 6) + f * extract_lane(c, 7))

@@ -153,8 +153,8 @@ class Variational(DiagonalGaussian, ShardingLearner):
     def _merge_many(self, others: list[Self], base: Self | None) -> None:
         # Learning by draws may lower a precision below the base's, but cannot reset a weight that the base had learned.
         for name, before in base._arrays().items() if base is not None and self._draws else ():
-            known = np.all([learner._arrays()[name].any(axis=1) for learner in (self, *others)], axis=0)
-            if (before.any(axis=1) & ~known).any():
+            is_known = np.all([learner._arrays()[name].any(axis=1) for learner in (self, *others)], axis=0)
+            if (before.any(axis=1) & ~is_known).any():
                 raise BadModel("base knows more than the models grown from it; give a common ancestor.")
         super()._merge_many(others, base)
 
@@ -202,14 +202,14 @@ def _taylor_step(z0, k, c, nodes, node_weights):
     """
     s0, s1, p0, p1, p2 = _sums(z0, k, nodes, node_weights)
     ck, ck2 = c * k, c * k * k
-    whole = 1.0 + ck2 * p0
-    cross = ck2 * p1 / whole
+    scale = 1.0 + ck2 * p0
+    cross = ck2 * p1 / scale
     g = ck * (s1 - cross * s0)
     e = max(ck2 * p2 - cross * (ck2 * p1), 0.0)
     b = g + e
     root = math.sqrt(b * b + 4.0 * (1.0 + e))
     r = (b + root) / (2.0 * (1.0 + e)) if b > 0.0 else 2.0 / (root - b)
-    return ck * s0 / whole - cross * (r - 1.0), r
+    return ck * s0 / scale - cross * (r - 1.0), r
 
 
 @inlined

@@ -193,9 +193,9 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
                 levels.update_damping(combination, tile, r, fields[levels.FINAL_DAMPING + r], examples)
                 low = levels.add_losses(tile.output_lines, n_slots, r, y, c, losses, products, 0)
                 if levels.add_losses(tile.final_lines, LANES, r, y, c, losses, products, n_slots) or low:
-                    for at in range(0, n_slots + LANES, LANES):
-                        store(losses, at, load(losses, at) - log(load(products, at)))
-                        store(products, at, load(products, at) * 0.0 + 1.0)
+                    for slot in range(0, n_slots + LANES, LANES):
+                        store(losses, slot, load(losses, slot) - log(load(products, slot)))
+                        store(products, slot, load(products, slot) * 0.0 + 1.0)
         levels.carry_shares(combination, tile, n)
 
 

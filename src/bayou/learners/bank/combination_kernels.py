@@ -155,10 +155,10 @@ def new_tile(combination, output_moments, rows):
 def carry_shares(combination, tile, n):
     """Carry the shares after n rows over to the next tile, and store them in the combination."""
     n_slots, shares, final_shares = combination.shares.size, combination.shares, combination.final_shares
-    for at in range(0, n_slots, LANES):
-        share = load(tile.output_lines, (n * N_OUTPUT_FIELDS + SHARE) * n_slots + at)
-        store(tile.output_lines, SHARE * n_slots + at, share)
-        store(shares, at, share)
+    for slot in range(0, n_slots, LANES):
+        share = load(tile.output_lines, (n * N_OUTPUT_FIELDS + SHARE) * n_slots + slot)
+        store(tile.output_lines, SHARE * n_slots + slot, share)
+        store(shares, slot, share)
     store(tile.final_lines, SHARE * LANES, load(tile.final_lines, (n * N_OUTPUT_FIELDS + SHARE) * LANES))
     for j in range(final_shares.size):
         final_shares[j] = tile.final_lines[SHARE * LANES + 1 + j]
@@ -181,10 +181,10 @@ def write_output_probabilities(combination, tile, r):
     """Write the logit, the probabilities of both labels and the damping of each output for row r."""
     n_slots, moments, lines = combination.shares.size, tile.output_moments, tile.output_lines
     zero = broadcast(load(lines, 0), 0.0)
-    for at in range(0, n_slots, LANES):
-        mean, line = load(moments, 2 * r * n_slots + at), r * N_OUTPUT_FIELDS * n_slots + at
-        damping = sqrt(load(moments, (2 * r + 1) * n_slots + at) * load(combination.output_damping, at) + 1.0)
-        logit = max(min(mean / damping, MAX_LOGIT), -MAX_LOGIT) * cast_like(load(combination.is_kept, at), mean)
+    for slot in range(0, n_slots, LANES):
+        mean, line = load(moments, 2 * r * n_slots + slot), r * N_OUTPUT_FIELDS * n_slots + slot
+        damping = sqrt(load(moments, (2 * r + 1) * n_slots + slot) * load(combination.output_damping, slot) + 1.0)
+        logit = max(min(mean / damping, MAX_LOGIT), -MAX_LOGIT) * cast_like(load(combination.is_kept, slot), mean)
         e = exp2_within(logit * LOG2E)
         negative = 1.0 / (e + 1.0)
         store(lines, line + LOGIT * n_slots, cast_like(logit, zero))
@@ -198,13 +198,13 @@ def temper_likelihoods(lines, likelihoods, tempered, floor, at_floor, n_slots, c
     """Write likelihoods to the power of c, divided by the largest of those that have a share."""
     zero = broadcast(load(lines, 0), 0.0)
     most = zero - 1e300
-    for at in range(0, n_slots, LANES):
-        likely = log(load(lines, likelihoods + at)) * c
-        store(lines, tempered + at, likely)
-        most = max(most, where_above(load(floor, at_floor + at), 0.0, likely, zero - 1e300))
+    for slot in range(0, n_slots, LANES):
+        likely = log(load(lines, likelihoods + slot)) * c
+        store(lines, tempered + slot, likely)
+        most = max(most, where_above(load(floor, at_floor + slot), 0.0, likely, zero - 1e300))
     best = max_lane(most)
-    for at in range(0, n_slots, LANES):
-        store(lines, tempered + at, exp2((load(lines, tempered + at) - best) * LOG2E))
+    for slot in range(0, n_slots, LANES):
+        store(lines, tempered + slot, exp2((load(lines, tempered + slot) - best) * LOG2E))
 
 
 @inlined
@@ -214,21 +214,21 @@ def update_shares(lines, row_fields, floor, at_floor, n_slots, r, examples):
     line, c = r * N_OUTPUT_FIELDS * n_slots, row_fields[ROW_WEIGHT + r]
     mine, then = line + SHARE * n_slots, line + (N_OUTPUT_FIELDS + SHARE) * n_slots
     if c == 0.0:
-        for at in range(0, n_slots, LANES):
-            store(lines, then + at, load(lines, mine + at))
+        for slot in range(0, n_slots, LANES):
+            store(lines, then + slot, load(lines, mine + slot))
         return
     alpha = leak_after(examples)
     of_label = line + (P_POSITIVE * n_slots if row_fields[ROW_SIGN + r] > 0.0 else P_NEGATIVE * n_slots)
     if c != 1.0:
         temper_likelihoods(lines, of_label, line + STACKER_INPUT * n_slots, floor, at_floor, n_slots, c)
         of_label = line + STACKER_INPUT * n_slots
-    whole = zero
-    for at in range(0, n_slots, LANES):
-        whole = whole + load(lines, mine + at) * load(lines, of_label + at)
-    factor = (1.0 - alpha) / sum_lanes(whole)
-    for at in range(0, n_slots, LANES):
-        posterior = load(lines, mine + at) * load(lines, of_label + at) * factor
-        store(lines, then + at, posterior + load(floor, at_floor + at) * alpha)
+    total = zero
+    for slot in range(0, n_slots, LANES):
+        total = total + load(lines, mine + slot) * load(lines, of_label + slot)
+    factor = (1.0 - alpha) / sum_lanes(total)
+    for slot in range(0, n_slots, LANES):
+        posterior = load(lines, mine + slot) * load(lines, of_label + slot) * factor
+        store(lines, then + slot, posterior + load(floor, at_floor + slot) * alpha)
 
 
 @inlined
@@ -236,10 +236,10 @@ def update_losses_and_shares(lines, fields, losses, losses_start, kept, knows, n
     """Add the losses of row r, and write the shares after it by Bayes' rule from all losses so far."""
     line, c = r * N_OUTPUT_FIELDS * n_slots, fields[ROW_WEIGHT + r]
     of_label = line + (P_POSITIVE * n_slots if fields[ROW_SIGN + r] > 0.0 else P_NEGATIVE * n_slots)
-    for at in range(0, n_slots, LANES):
-        loss = load(losses, losses_start + at)
-        more = where_above(load(kept, at), 0.0, loss - log(load(lines, of_label + at)) * c, loss)
-        store(losses, losses_start + at, more)
+    for slot in range(0, n_slots, LANES):
+        loss = load(losses, losses_start + slot)
+        more = where_above(load(kept, slot), 0.0, loss - log(load(lines, of_label + slot)) * c, loss)
+        store(losses, losses_start + slot, more)
     shares_from_losses(losses, losses_start, kept, knows, lines, line + (N_OUTPUT_FIELDS + SHARE) * n_slots, n_slots)
 
 
@@ -250,28 +250,28 @@ def mix(combination, tile, n):
     row_fields, slot_vectors = tile.row_fields, tile.slot_vectors
     zero = broadcast(load(lines, 0), 0.0)
     for r in range(n):
-        plus = minus = known = own = center = zero
-        for at in range(0, n_slots, LANES):
-            line = r * N_OUTPUT_FIELDS * n_slots + at
+        plus = minus = known_share = own = center = zero
+        for slot in range(0, n_slots, LANES):
+            line = r * N_OUTPUT_FIELDS * n_slots + slot
             share = load(lines, line + SHARE * n_slots)
-            knows = share * load(combination.has_variance, at)
+            knows = share * load(combination.has_variance, slot)
             plus = plus + share * load(lines, line + P_POSITIVE * n_slots)
             minus = minus + share * load(lines, line + P_NEGATIVE * n_slots)
             center = center + share * load(lines, line + LOGIT * n_slots)
-            known = known + knows
-            own = own + knows * cast_like(load(tile.output_moments, (2 * r + 1) * n_slots + at), zero)
-        for which, vector in enumerate((plus, minus, known, own, center)):
+            known_share = known_share + knows
+            own = own + knows * cast_like(load(tile.output_moments, (2 * r + 1) * n_slots + slot), zero)
+        for which, vector in enumerate((plus, minus, known_share, own, center)):
             store(sums, (which * TILE_ROWS + r) * LANES, vector)
     for r in range(0, n, LANES):
         plus, minus = sum_lanes_many(sums, r * LANES, LANES), sum_lanes_many(sums, (TILE_ROWS + r) * LANES, LANES)
-        known, own = (
+        known_share, own = (
             sum_lanes_many(sums, (2 * TILE_ROWS + r) * LANES, LANES),
             sum_lanes_many(sums, (3 * TILE_ROWS + r) * LANES, LANES),
         )
         store(row_fields, MIXTURE_LOGIT + r, log(plus / minus))
         store(row_fields, FINAL_P_POSITIVE + r, plus / (plus + minus))
         store(row_fields, FINAL_P_NEGATIVE + r, minus / (plus + minus))
-        store(row_fields, MIXTURE_VARIANCE + r, where_above(known, 0.0, own / known, zero))
+        store(row_fields, MIXTURE_VARIANCE + r, where_above(known_share, 0.0, own / known_share, zero))
         store(row_fields, MEAN_LOGIT + r, sum_lanes_many(sums, (4 * TILE_ROWS + r) * LANES, LANES))
     for r in range(n):
         mixed, line = row_fields[MIXTURE_LOGIT + r], r * N_OUTPUT_FIELDS * LANES + 1
@@ -281,13 +281,14 @@ def mix(combination, tile, n):
             row_fields[FINAL_P_NEGATIVE + r],
         )
         offset = min(max(mixed, -MAX_STACKED_LOGIT), MAX_STACKED_LOGIT)
-        for at in range(0, n_slots, LANES):
-            there = r * N_OUTPUT_FIELDS * n_slots + at
+        for slot in range(0, n_slots, LANES):
+            there = r * N_OUTPUT_FIELDS * n_slots + slot
             logit = max(min(load(lines, there + LOGIT * n_slots), MAX_STACKED_LOGIT), -MAX_STACKED_LOGIT)
             fixed = (
-                load(slot_vectors, SLOT_OFFSET * n_slots + at) + load(slot_vectors, SLOT_SLOPE * n_slots + at) * offset
+                load(slot_vectors, SLOT_OFFSET * n_slots + slot)
+                + load(slot_vectors, SLOT_SLOPE * n_slots + slot) * offset
             )
-            store(lines, there + STACKER_INPUT * n_slots, (logit - offset) * load(combination.is_kept, at) + fixed)
+            store(lines, there + STACKER_INPUT * n_slots, (logit - offset) * load(combination.is_kept, slot) + fixed)
 
 
 @kernel(forceinline=True)
@@ -318,16 +319,16 @@ def step_stackers(combination, tile, means, covariances, r):
     # S f of each stacker, mean and variance of its score
     for j in range(n_stackers):
         score = spread = zero
-        for at in range(0, n_slots, LANES):
+        for slot in range(0, n_slots, LANES):
             even = odd = zero
             for k in range(0, n_used, 2):
-                place = (j * n_slots + k) * n_slots + at
+                place = (j * n_slots + k) * n_slots + slot
                 even = even + load(covariances, place) * broadcast_load(lines, seen + k)
                 odd = odd + load(covariances, place + n_slots) * broadcast_load(lines, seen + k + 1)
             product = even + odd
-            store(slot_vectors, (COV_X + j) * n_slots + at, product)
-            score = score + load(means, j * n_slots + at) * load(lines, seen + at)
-            spread = spread + product * load(lines, seen + at)
+            store(slot_vectors, (COV_X + j) * n_slots + slot, product)
+            score = score + load(means, j * n_slots + slot) * load(lines, seen + slot)
+            spread = spread + product * load(lines, seen + slot)
         steps[j], steps[LANES + j] = offset + sum_lanes(score), max(sum_lanes(spread), 0.0)
     # their logits and probabilities, and how far the label moves them
     if c > 1.0:
@@ -353,12 +354,12 @@ def step_stackers(combination, tile, means, covariances, r):
     # the step of each mean and covariance; the second stacker forgets
     for j in range(n_stackers):
         step, fall, along = broadcast_load(steps, j), broadcast_load(steps, LANES + j), (COV_X + j) * n_slots
-        for at in range(0, n_slots, LANES):
-            product = load(slot_vectors, along + at)
-            store(means, j * n_slots + at, load(means, j * n_slots + at) + product * step)
-            store(slot_vectors, along + at, product * fall)
-        for at in range(0, n_slots, LANES):
-            product, first = load(slot_vectors, along + at), j * n_slots * n_slots + at
+        for slot in range(0, n_slots, LANES):
+            product = load(slot_vectors, along + slot)
+            store(means, j * n_slots + slot, load(means, j * n_slots + slot) + product * step)
+            store(slot_vectors, along + slot, product * fall)
+        for slot in range(0, n_slots, LANES):
+            product, first = load(slot_vectors, along + slot), j * n_slots * n_slots + slot
             if j == 0:
                 for k in range(n_used):
                     left = load(covariances, first + k * n_slots) - product * broadcast_load(slot_vectors, along + k)
@@ -366,7 +367,7 @@ def step_stackers(combination, tile, means, covariances, r):
             else:
                 for k in range(n_used):
                     left = load(covariances, first + k * n_slots) - product * broadcast_load(slot_vectors, along + k)
-                    pull = load(tile.unit_vector, n_slots - k + at) * broadcast_load(prior, k)
+                    pull = load(tile.unit_vector, n_slots - k + slot) * broadcast_load(prior, k)
                     left = left * (1.0 - STACKER_MEMORY) + pull * STACKER_MEMORY
                     store(covariances, first + k * n_slots, left)
 
@@ -395,8 +396,8 @@ def write_predictions(combination, tile, n):
             row_fields[FINAL_P_NEGATIVE + r],
         )
         apart = zero
-        for at in range(0, n_slots, LANES):
-            there = r * N_OUTPUT_FIELDS * n_slots + at
+        for slot in range(0, n_slots, LANES):
+            there = r * N_OUTPUT_FIELDS * n_slots + slot
             distance = load(lines, there + LOGIT * n_slots) - center
             apart = apart + load(lines, there + SHARE * n_slots) * distance * distance
         distance = load(final_lines, line + LOGIT * LANES) - row_fields[FINAL_MEAN_LOGIT + r]
@@ -440,12 +441,12 @@ def run_levels(combination, tile, lane_outputs, width, n, examples, bayes):
 def update_damping(combination, tile, r, shrink, examples):
     """Add row r to the running mean, over about a thousand examples, of how far outputs are damped."""
     latest, n_slots = max(1.0 / examples, DAMPING_MEMORY), combination.shares.size
-    part = 1.0 / shrink
-    for at in range(0, n_slots, LANES):
-        ratio = load(tile.output_lines, (r * N_OUTPUT_FIELDS + DAMPING) * n_slots + at) * part
+    damping = 1.0 / shrink
+    for slot in range(0, n_slots, LANES):
+        ratio = load(tile.output_lines, (r * N_OUTPUT_FIELDS + DAMPING) * n_slots + slot) * damping
         ratio = max(min(ratio, MAX_DAMPING_RATIO), 1.0 / MAX_DAMPING_RATIO) - 1.0
-        so_far = load(combination.damping, at)
-        store(combination.damping, at, so_far + (ratio - so_far) * latest * load(combination.is_kept, at))
+        so_far = load(combination.damping, slot)
+        store(combination.damping, slot, so_far + (ratio - so_far) * latest * load(combination.is_kept, slot))
 
 
 @inlined
@@ -453,8 +454,8 @@ def add_losses(lines, n_slots, r, y, c, losses, products, at_loss):
     """Add the losses of row r, or multiply probabilities to be added later; return whether a product is too low."""
     line = (r * N_OUTPUT_FIELDS + (P_POSITIVE if y > 0.0 else P_NEGATIVE)) * n_slots
     low = False
-    for at in range(0, n_slots, LANES):
-        chance, there = load(lines, line + at), at_loss + at
+    for slot in range(0, n_slots, LANES):
+        chance, there = load(lines, line + slot), at_loss + slot
         if c == 1.0:
             product = load(products, there) * chance
             store(products, there, product)

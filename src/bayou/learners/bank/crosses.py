@@ -94,51 +94,51 @@ def _feature_hash(feature):
 
 
 @kernel
-def _index_of_hash(found, shift):
+def _index_of_hash(hashed, shift):
     """Return the place of a hash in the table of weights."""
-    return np.uint32((found * _SPREAD) >> shift)
+    return np.uint32((hashed * _SPREAD) >> shift)
 
 
 @kernel
 def weight_index(one, other, bits):
     """Return the place of a feature's weight, or of the pair's if `other` is not -1."""
-    found = _feature_hash(one)
+    hashed = _feature_hash(one)
     if other >= 0:
-        found ^= _feature_hash(other)
-    return np.int64(_index_of_hash(found, np.uint64(64 - bits)))
+        hashed ^= _feature_hash(other)
+    return np.int64(_index_of_hash(hashed, np.uint64(64 - bits)))
 
 
 @kernel
 def weight_indices(ones, others, bits):
     """Return `weight_index` for arrays of features."""
-    found = empty(ones.size, np.int64)
+    places = empty(ones.size, np.int64)
     for k in range(ones.size):
-        found[k] = weight_index(ones[k], others[k], bits)
-    return found
+        places[k] = weight_index(ones[k], others[k], bits)
+    return places
 
 
 @inlined
-def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shift, nowhere):
+def _lay_out(row, crosses, indices, values, groups, start, length, unit, bound, shift, nowhere):
     """Write the row's features, then its pairs, and prefetch their weights; return where pairs begin and end."""
     places, xs, hashes, owners = row.places, row.xs, row.hashes, row.owners
-    weights, crossed = into.weights.reshape(-1), into.crossed.reshape(-1)
+    weights, crossed = crosses.weights.reshape(-1), crosses.crossed.reshape(-1)
     dtype = xs.dtype.type
     for k in range(length):
-        found = _feature_hash(indices[np.uint64(start + k)])
-        hashes[k] = found
-        places[k] = _index_of_hash(found, shift)
+        hashed = _feature_hash(indices[np.uint64(start + k)])
+        hashes[k] = hashed
+        places[k] = _index_of_hash(hashed, shift)
         xs[k] = max(min(dtype(values[start + k]) * unit, bound), -bound)
         owners[2 * k], owners[2 * k + 1] = k, -1
         prefetch(weights, 2 * np.int64(places[k]))
     first = -(-length // LANES) * LANES
     for k in range(length, first):
         places[k], xs[k] = nowhere, 0
-    at, most = first, first + MOST_PAIRS
+    slot, most = first, first + MOST_PAIRS
     grouped = groups.size > 0
     if not grouped and not crossed[0]:
-        return first, at
+        return first, slot
     for apart in range(1, length):
-        if at >= most:
+        if slot >= most:
             break
         for k in range(length - apart):
             other = np.uint64(k + apart)
@@ -146,15 +146,15 @@ def _lay_out(row, into, indices, values, groups, start, length, unit, bound, shi
                 pair = np.int64(groups[np.uint64(start + k)]) * GROUPS + np.int64(groups[np.uint64(start) + other])
                 if not crossed[pair]:
                     continue
-            if at >= most:
+            if slot >= most:
                 break
             place = _index_of_hash(hashes[k] ^ hashes[other], shift)
-            places[at], xs[at] = place, xs[k] * xs[other]
-            owners[2 * at], owners[2 * at + 1] = k, other
+            places[slot], xs[slot] = place, xs[k] * xs[other]
+            owners[2 * slot], owners[2 * slot + 1] = k, other
             prefetch(weights, 2 * np.int64(place))
-            at += 1
-    last = first + -(-(at - first) // LANES) * LANES
-    for k in range(at, last):
+            slot += 1
+    last = first + -(-(slot - first) // LANES) * LANES
+    for k in range(slot, last):
         places[k], xs[k] = nowhere, 0
     return first, last
 
@@ -191,9 +191,9 @@ def _learn_weights(row, table, first, last, factor, step, fall, examples, most):
 
 
 @inlined
-def _store_pair_features(row, into, indices, start, first, last):
+def _store_pair_features(row, crosses, indices, start, first, last):
     """Store the features of places that are used for the first time."""
-    features = into.features
+    features = crosses.features
     for k in range(first, last):
         if row.gains[k] == 0 and row.xs[k] != 0 and not features[row.places[k], 0]:
             place, one, other = row.places[k], row.owners[2 * k], row.owners[2 * k + 1]
@@ -214,18 +214,18 @@ def label_step(m, s, y, c, temper, zero):
 
 
 @kernel
-def run_crosses(rows, groups, into, row, last, examples, column, said):
-    """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `CrossState`.
+def run_crosses(rows, groups, crosses, row, last, examples, column, lane_outputs):
+    """Predict each row in [row, last), then update from rows with nonzero weight. `crosses` is a `CrossState`.
 
-    Mean and variance of each row's score are written to `column` of `said`. The data:
+    Mean and variance of each row's score are written to `column` of `lane_outputs`. The data:
 
-        into.weights  [place][2]       mean and gained precision; the last place is a dummy
-        here          [slot]           the row's features, padded to whole vectors, then its pairs, padded likewise
-        scale         [2][2]           MEAN and GAIN of l of FEATURES and of PAIRS
+        crosses.weights  [place][2]    mean and gained precision; the last place is a dummy
+        scratch          [slot]        the row's features, padded to whole vectors, then its pairs, padded likewise
+        scale            [2][2]        MEAN and GAIN of l of FEATURES and of PAIRS
     """
-    indptr, indices, values, weights, table = rows.indptr, rows.indices, rows.values, rows.weights, into.weights
+    indptr, indices, values, weights, table = rows.indptr, rows.indices, rows.values, rows.weights, crosses.weights
     dtype = table.dtype.type
-    intercept, scale, stream = into.intercept, into.scale, into.stream
+    intercept, scale, stream = crosses.intercept, crosses.scale, crosses.stream
     most = dtype(LIMIT_32 if table.itemsize == 4 else LIMIT_64)
     # Squares of products of two, times the widest variance, stay finite.
     farthest = math.sqrt(most)
@@ -236,7 +236,7 @@ def run_crosses(rows, groups, into, row, last, examples, column, said):
         size, shift = 2 * size, shift - np.uint64(1)
     nowhere = np.uint32(table.shape[0] - 1)
     room = rows.max_row_length + MOST_PAIRS + 2 * LANES
-    here = CrossRowScratch(
+    scratch = CrossRowScratch(
         zeros(room, np.uint32),
         aligned_zeros_1d(room, table.dtype),
         aligned_zeros_1d(room, table.dtype),
@@ -254,28 +254,28 @@ def run_crosses(rows, groups, into, row, last, examples, column, said):
             new_log_length += (row_log_length(values, start, start + length) - log_length) / (counted + 1.0)
         unit, bound = dtype(stream_scale(new_log_length)), dtype(reach / math.sqrt(1.0 + length))
         # predict: features (1) and pairs (2)
-        middle, end = _lay_out(here, into, indices, values, groups, start, length, unit, bound, shift, nowhere)
-        m_1, s_1 = _gather(here, table, 0, middle, PRIORS[FEATURES])
-        m_2, s_2 = _gather(here, table, middle, end, PRIORS[PAIRS])
+        middle, end = _lay_out(scratch, crosses, indices, values, groups, start, length, unit, bound, shift, nowhere)
+        m_1, s_1 = _gather(scratch, table, 0, middle, PRIORS[FEATURES])
+        m_2, s_2 = _gather(scratch, table, middle, end, PRIORS[PAIRS])
         f_1, f_2 = math.exp(scale[MEAN, FEATURES]), math.exp(scale[MEAN, PAIRS])
         m_1, m_2 = max(min(m_1 * f_1, farthest), -farthest), max(min(m_2 * f_2, farthest), -farthest)
         v_1, v_2 = 1.0 / (SCALE_PRECISION + scale[GAIN, FEATURES]), 1.0 / (SCALE_PRECISION + scale[GAIN, PAIRS])
-        v_b = 1.0 / (BIAS_PRIOR + intercept[GAIN]) if into.has_intercept else 0.0
+        v_b = 1.0 / (BIAS_PRIOR + intercept[GAIN]) if crosses.has_intercept else 0.0
         m = m_1 + m_2 + intercept[MEAN]
         s = v_b + f_1 * f_1 * s_1 + f_2 * f_2 * s_2 + m_1 * m_1 * v_1 + m_2 * m_2 * v_2
-        said[r, 0, column], said[r, 1, column] = m, s
+        lane_outputs[r, 0, column], lane_outputs[r, 1, column] = m, s
         if c == 0.0:
             continue
         # update from the label
         examples += 1
         step, fall = label_step(m, s, np.float64(rows.labels[r]), c, 1.0, zero)
-        _store_pair_features(here, into, indices, start, 0, length)
-        _store_pair_features(here, into, indices, start, middle, end)
-        _learn_weights(here, table, 0, middle, f_1, step, fall, examples, most)
-        _learn_weights(here, table, middle, end, f_2, step, fall, examples, most)
+        _store_pair_features(scratch, crosses, indices, start, 0, length)
+        _store_pair_features(scratch, crosses, indices, start, middle, end)
+        _learn_weights(scratch, table, 0, middle, f_1, step, fall, examples, most)
+        _learn_weights(scratch, table, middle, end, f_2, step, fall, examples, most)
         _learn_scale(scale, FEATURES, m_1, v_1, step, fall)
         _learn_scale(scale, PAIRS, m_2, v_2, step, fall)
-        if into.has_intercept:
+        if crosses.has_intercept:
             intercept[MEAN] += v_b * step
             intercept[GAIN] = min(intercept[GAIN] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
         if counted < UNIT_FIT_ROWS and length > 0:
@@ -284,8 +284,8 @@ def run_crosses(rows, groups, into, row, last, examples, column, said):
 
 
 @inlined
-def _learn_scale(scale, part, value, v, step, fall):
-    log = scale[MEAN, part] + max(min(value * v * step, SCALE_STEP), -SCALE_STEP)
-    scale[MEAN, part] = max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST)
+def _learn_scale(scale, kind, value, v, step, fall):
+    log = scale[MEAN, kind] + max(min(value * v * step, SCALE_STEP), -SCALE_STEP)
+    scale[MEAN, kind] = max(min(log, SCALE_FARTHEST), -SCALE_FARTHEST)
     k = value * value * fall
-    scale[GAIN, part] = min(scale[GAIN, part] + k / max(1.0 - k * v, 0.5), LIMIT_64)
+    scale[GAIN, kind] = min(scale[GAIN, kind] + k / max(1.0 - k * v, 0.5), LIMIT_64)

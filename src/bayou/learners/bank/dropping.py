@@ -41,8 +41,8 @@ class HeadTwin(NamedTuple):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays, keyed by their names in the model file."""
-        found = {f"twin {name}": array.reshape(1, -1) for name, array in self.combination.arrays().items()}
-        return found | {"twin progress": self.progress.reshape(1, -1)}
+        arrays = {f"twin {name}": array.reshape(1, -1) for name, array in self.combination.arrays().items()}
+        return arrays | {"twin progress": self.progress.reshape(1, -1)}
 
 
 class Dropping:
@@ -73,7 +73,7 @@ class Dropping:
 
     def next_stop(self, examples: int) -> int:
         """Return the number of examples at which outputs may be dropped next; -1 for never."""
-        stops = [at for at in NARROWING if at > examples] if self._narrows else []
+        stops = [count for count in NARROWING if count > examples] if self._narrows else []
         if self._pairs is not None and (look := self._pairs.next_check_example(examples)) > 0:
             stops.append(look)
         if (head := self._auto_head) is not None:
@@ -174,8 +174,8 @@ class Dropping:
 
     def _log_evidence_nonzero(self, slots: np.ndarray) -> np.ndarray:
         """Return the log evidence that c_k != 0, one row per stacker."""
-        live, found = self._live, []
+        live, evidence = self._live, []
         for mean, covariance in zip(live.stacker_mean, live.stacker_covariance, strict=True):
             variance, prior = np.diag(covariance)[slots], live.stacker_prior[slots]
-            found.append((mean[slots] ** 2 / variance - np.log(prior / variance)) / 2.0)
-        return np.array(found)
+            evidence.append((mean[slots] ** 2 / variance - np.log(prior / variance)) / 2.0)
+        return np.array(evidence)

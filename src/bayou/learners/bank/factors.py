@@ -146,11 +146,11 @@ def _lay_out(row, indices, values, groups, start, length, unit, bound, examples)
     n = 0
     for k in range(length):
         feature = indices[np.uint64(start + k)]
-        found = mix(np.uint64(feature) + GOLDEN)
+        hashed = mix(np.uint64(feature) + GOLDEN)
         row.places[k] = np.int64(feature) * STRIDE
-        g = np.int64(groups[np.uint64(start + k)]) % GROUPS if groups.size else np.int64(found >> np.uint64(60))
+        g = np.int64(groups[np.uint64(start + k)]) % GROUPS if groups.size else np.int64(hashed >> np.uint64(60))
         row.groups[k] = g
-        row.bits[k] = np.int64(found & np.uint64(0xFFFF))
+        row.bits[k] = np.int64(hashed & np.uint64(0xFFFF))
         x = max(min(np.float64(values[start + k]), bound), -bound)
         row.xs[k], row.ts[k] = dtype(x), dtype(max(min(x * unit, LONGEST), -LONGEST))
         row.phases[k] = dtype(rounding_phase(feature, examples))
@@ -162,36 +162,36 @@ def _lay_out(row, indices, values, groups, start, length, unit, bound, examples)
 
 
 @inlined
-def _sum_factors(row, sums, state, into, length):
+def _sum_factors(row, sums, state, factors, length):
     """Load the factors of each feature and sum them by group; return the part of m that is not from pairs."""
-    mask = load(into.by_pair, 0)  # none for the weight of the feature alone
+    mask = load(factors.by_pair, 0)  # none for the weight of the feature alone
     group_diagonal = broadcast(mask, 0.0)
     for k in range(length):
         for machine in range(MACHINES):
             a = load(state, row.places[k] + 2 * LANES * machine)
-            sign = load(into.signs, ((row.bits[k] >> (8 * machine)) & 255) * LANES)
+            sign = load(factors.signs, ((row.bits[k] >> (8 * machine)) & 255) * LANES)
             if machine == P:
                 sign = sign * mask
                 group_diagonal = group_diagonal + a * row.xs[k]
             a = a + sign
-            at, part = (machine * GROUPS + row.groups[k]) * LANES, a * row.ts[k]
-            store(sums.by_group, at, load(sums.by_group, at) + part)
-            store(sums.own, at, load(sums.own, at) + part * part)
+            slot, term = (machine * GROUPS + row.groups[k]) * LANES, a * row.ts[k]
+            store(sums.by_group, slot, load(sums.by_group, slot) + term)
+            store(sums.own, slot, load(sums.own, slot) + term * term)
             store(row.factors, (k * MACHINES + machine) * LANES, a)
     return np.float64(extract_lane(group_diagonal, ALONE))
 
 
 @inlined
-def _transpose_sums(row, sums, into, n):
+def _transpose_sums(row, sums, factors, n):
     """Compute S_fg and D_gg from the sums over groups."""
     for p in range(n):
         for machine in range(MACHINES):
-            at = (machine * GROUPS + row.groups_present[p]) * LANES
-            of_group = load(sums.by_group, at)
-            d = 0.5 * (of_group * of_group - load(sums.own, at))
+            slot = (machine * GROUPS + row.groups_present[p]) * LANES
+            of_group = load(sums.by_group, slot)
+            d = 0.5 * (of_group * of_group - load(sums.own, slot))
             if machine == P:
-                d = d * load(into.by_pair, 0)
-            store(sums.own, at, d)
+                d = d * load(factors.by_pair, 0)
+            store(sums.own, slot, d)
     for machine in range(MACHINES):
         base = machine * GROUPS * LANES
         for g in range(0, GROUPS, LANES):
@@ -200,35 +200,35 @@ def _transpose_sums(row, sums, into, n):
 
 
 @inlined
-def _pair_groups(row, sums, into, n):
+def _pair_groups(row, sums, factors, n):
     """Compute D and T of the row's groups, and the parts of m and s that come from pairs of groups."""
     zero = broadcast(load_double_width(row.factors, 0), 0.0)
-    for at in range(0, MACHINES * GROUPS * LANES, GROUPS):
-        store(sums.weighted_by_factor, at, zero)
-    for at in range(0, MACHINES * 2 * GROUPS, GROUPS):
-        store(sums.scores, at, zero)
+    for slot in range(0, MACHINES * GROUPS * LANES, GROUPS):
+        store(sums.weighted_by_factor, slot, zero)
+    for slot in range(0, MACHINES * 2 * GROUPS, GROUPS):
+        store(sums.scores, slot, zero)
     for p in range(n):
         g = row.groups_present[p]
         itself = load_double_width(sums.one, GROUPS - g)
         for machine in range(MACHINES):
             base = machine * GROUPS * LANES
-            line, known = (machine * GROUPS + g) * GROUPS, (2 * machine * GROUPS + g) * GROUPS
-            ratio = load_double_width(sums.pairs, known) + 1.0
-            v = 1.0 / (load_double_width(sums.pairs, known + GROUPS * GROUPS) + PAIR_PRIORS[machine])
+            line, by_pair = (machine * GROUPS + g) * GROUPS, (2 * machine * GROUPS + g) * GROUPS
+            ratio = load_double_width(sums.pairs, by_pair) + 1.0
+            v = 1.0 / (load_double_width(sums.pairs, by_pair + GROUPS * GROUPS) + PAIR_PRIORS[machine])
             d = zero
             for f in range(LANES):
                 if machine == P and f == ALONE:
                     continue
-                at = base + f * GROUPS
+                slot = base + f * GROUPS
                 u = zero + sums.by_group[np.uint64(base + g * LANES + f)]
                 if machine == P:
-                    u = u * load_double_width(into.by_factor, (g * LANES + f) * GROUPS)
-                d = d + u * load_double_width(sums.by_factor, at)
-                store(sums.weighted_by_factor, at, load_double_width(sums.weighted_by_factor, at) + u * ratio)
+                    u = u * load_double_width(factors.by_factor, (g * LANES + f) * GROUPS)
+                d = d + u * load_double_width(sums.by_factor, slot)
+                store(sums.weighted_by_factor, slot, load_double_width(sums.weighted_by_factor, slot) + u * ratio)
             d = d + itself * (load_double_width(sums.group_diagonal, machine * GROUPS) - d)
-            once, at = d * (0.5 + 0.5 * itself), machine * 2 * GROUPS  # each pair of groups is there twice
-            store(sums.scores, at, load_double_width(sums.scores, at) + once * ratio)
-            store(sums.scores, at + GROUPS, load_double_width(sums.scores, at + GROUPS) + once * d * v)
+            once, slot = d * (0.5 + 0.5 * itself), machine * 2 * GROUPS  # each pair of groups is there twice
+            store(sums.scores, slot, load_double_width(sums.scores, slot) + once * ratio)
+            store(sums.scores, slot + GROUPS, load_double_width(sums.scores, slot + GROUPS) + once * d * v)
             store(sums.products, line, d)
             store(sums.product_variance, line, v)
     for machine in range(MACHINES):
@@ -238,9 +238,9 @@ def _pair_groups(row, sums, into, n):
 
 
 @inlined
-def _slopes(row, sums, state, into, length, most):
+def _slopes(row, sums, state, factors, length, most):
     """Compute j and the variance of every factor, and the part of s that comes from factors."""
-    mask = load(into.by_pair, 0)
+    mask = load(factors.by_pair, 0)
     group_diagonal, dtype = 1.0 - mask, row.ts.dtype.type  # P's eighth
     priors = FACTOR_PRIOR + group_diagonal * (ALONE_PRIOR - FACTOR_PRIOR)
     for machine in range(MACHINES):
@@ -248,17 +248,17 @@ def _slopes(row, sums, state, into, length, most):
     for k in range(length):
         g, t = row.groups[k], row.ts[k]
         for machine in range(MACHINES):
-            at = (k * MACHINES + machine) * LANES
+            slot = (k * MACHINES + machine) * LANES
             own = (sums.pairs[np.uint64((2 * machine * GROUPS + g) * GROUPS + g)] + dtype(1)) * t
-            j = (load(sums.weighted, (machine * GROUPS + g) * LANES) - load(row.factors, at) * own) * t
+            j = (load(sums.weighted, (machine * GROUPS + g) * LANES) - load(row.factors, slot) * own) * t
             if machine == P:
                 j = j * mask + group_diagonal * row.xs[k]
             j = max(min(j, most), -most)
             gained = load(state, row.places[k] + 2 * LANES * machine + LANES)
             v = 1.0 / (gained + priors if machine == P else gained + FACTOR_PRIOR)
             store(sums.feature_scores, machine * LANES, load(sums.feature_scores, machine * LANES) + j * j * v)
-            store(row.slopes, at, j)
-            store(row.variances, at, v)
+            store(row.slopes, slot, j)
+            store(row.variances, slot, v)
 
 
 @inlined
@@ -268,8 +268,8 @@ def _learn_factors(row, sums, state, length, most):
     lost = dtype(FACTOR_PRIOR) * (dtype(1) - keep)
     for k in range(length):
         for machine in range(MACHINES):
-            at, place = (k * MACHINES + machine) * LANES, row.places[k] + 2 * LANES * machine
-            j, v, phase = load(row.slopes, at), load(row.variances, at), row.phases[k]
+            slot, place = (k * MACHINES + machine) * LANES, row.places[k] + 2 * LANES * machine
+            j, v, phase = load(row.slopes, slot), load(row.variances, slot), row.phases[k]
             mean, gained = load(state, place), load(state, place + LANES)
             square = j * j * sums.label_step[2 * machine + 1]
             more = square / max(1.0 - square * v, 0.5)
@@ -287,14 +287,14 @@ def _learn_pairs(row, sums, n, phase, most):
     for p in range(n):
         for machine in range(MACHINES):
             line = (machine * GROUPS + row.groups_present[p]) * GROUPS
-            known = line + machine * GROUPS * GROUPS
+            by_pair = line + machine * GROUPS * GROUPS
             d, v = load_double_width(sums.products, line), load_double_width(sums.product_variance, line)
-            r, gained = load_double_width(sums.pairs, known), load_double_width(sums.pairs, known + GROUPS * GROUPS)
+            r, gained = load_double_width(sums.pairs, by_pair), load_double_width(sums.pairs, by_pair + GROUPS * GROUPS)
             square = d * d * sums.label_step[2 * machine + 1]
             more = square / max(1.0 - square * v, 0.5)
             r = r + (d * v * sums.label_step[2 * machine] + phases * ulp(r))
-            store(sums.pairs, known, max(min(r, MOST_RATIO), -MOST_RATIO))
-            store(sums.pairs, known + GROUPS * GROUPS, min(gained + (more + phases * ulp(gained)), most))
+            store(sums.pairs, by_pair, max(min(r, MOST_RATIO), -MOST_RATIO))
+            store(sums.pairs, by_pair + GROUPS * GROUPS, min(gained + (more + phases * ulp(gained)), most))
 
 
 @kernel(forceinline=True)
@@ -334,27 +334,28 @@ def _new_sums(kind):
 
 
 @kernel
-def run_factors(rows, groups, into, row, last, examples, column, lane_outputs):
-    """Predict each row in [row, last), then update from rows with nonzero weight. `into` is a `FactorState`.
+def run_factors(rows, groups, factors, row, last, examples, column, lane_outputs):
+    """Predict each row in [row, last), then update from rows with nonzero weight. `factors` is a `FactorState`.
 
     Mean and variance of each row's score in P and Q are written to `column` of `lane_outputs` and the next one. The
     data:
 
-        state  [feature][machine][2][LANES]         means less their signs, gained precisions, of eight factors
-        pairs  [machine][2][GROUPS][GROUPS]         r less 1, its gained precision; `sums.pairs` within a call
-        here   [non-zero][machine][LANES]           factors, slopes and variances of the row's features
-        sums   [machine][group][factor or group]    sums over the row's groups; zero for all other groups
+        state    [feature][machine][2][LANES]       means less their signs, gained precisions, of eight factors
+        pairs    [machine][2][GROUPS][GROUPS]       r less 1, its gained precision; `sums.pairs` within a call
+        scratch  [non-zero][machine][LANES]         factors, slopes and variances of the row's features
+        sums     [machine][group][factor or group]  sums over the row's groups; zero for all other groups
     """
     indptr, indices, values, weights = rows.indptr, rows.indices, rows.values, rows.weights
-    state, pairs, stream, intercept = into.state.reshape(-1), into.pairs.reshape(-1), into.stream, into.intercept
+    state, pairs = factors.state.reshape(-1), factors.pairs.reshape(-1)
+    stream, intercept = factors.stream, factors.intercept
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     farthest, reach = math.sqrt(most), math.sqrt(math.sqrt(most)) / 1e3
-    here, sums = _new_row(rows.max_row_length + LANES, state.dtype), _new_sums(state.dtype)
+    scratch, sums = _new_row(rows.max_row_length + LANES, state.dtype), _new_sums(state.dtype)
     sums.one[GROUPS] = 1
     for k in range(pairs.size):
         sums.pairs[k] = pairs[k]
-    zero = broadcast(load(here.factors, 0), 0.0)
+    zero = broadcast(load(scratch.factors, 0), 0.0)
     before, counted, log_length, end = examples, stream[0], stream[1], indptr[indptr.size - 1]
     for r in range(row, last):
         start, length, c = indptr[r], indptr[r + 1] - indptr[r], np.float64(weights[r])
@@ -365,15 +366,15 @@ def run_factors(rows, groups, into, row, last, examples, column, lane_outputs):
         if start + AHEAD + length <= end:
             for k in range(start + AHEAD, start + AHEAD + length):
                 groups_present = np.int64(indices[np.uint64(k)]) * STRIDE
-                for at in range(0, STRIDE, 2 * LANES):
-                    prefetch(state, groups_present + at)
+                for slot in range(0, STRIDE, 2 * LANES):
+                    prefetch(state, groups_present + slot)
         # predict with both machines
-        n = _lay_out(here, indices, values, groups, start, length, unit, bound, examples + 1)
-        group_diagonal = _sum_factors(here, sums, state, into, length)
-        _transpose_sums(here, sums, into, n)
-        _pair_groups(here, sums, into, n)
-        _slopes(here, sums, state, into, length, most)
-        v_b = 1.0 / (BIAS_PRIOR + intercept[1]) if into.has_intercept else 0.0
+        n = _lay_out(scratch, indices, values, groups, start, length, unit, bound, examples + 1)
+        group_diagonal = _sum_factors(scratch, sums, state, factors, length)
+        _transpose_sums(scratch, sums, factors, n)
+        _pair_groups(scratch, sums, factors, n)
+        _slopes(scratch, sums, state, factors, length, most)
+        v_b = 1.0 / (BIAS_PRIOR + intercept[1]) if factors.has_intercept else 0.0
         for machine in range(MACHINES):
             m = np.float64(sum_lanes(load_double_width(sums.scores, machine * 2 * GROUPS)))
             s = np.float64(sum_lanes(load_double_width(sums.scores, (machine * 2 + 1) * GROUPS)))
@@ -385,22 +386,22 @@ def run_factors(rows, groups, into, row, last, examples, column, lane_outputs):
             if c != 0.0:
                 step, fall = label_step(m, s, np.float64(rows.labels[r]), c, UPDATE, zero)
                 sums.label_step[2 * machine], sums.label_step[2 * machine + 1] = dtype(step), dtype(fall)
-                if machine == P and into.has_intercept:
+                if machine == P and factors.has_intercept:
                     intercept[0] += v_b * step
                     intercept[1] = min(intercept[1] + fall / max(1.0 - v_b * fall, 0.5), LIMIT_64)
         # update from the label
         if c != 0.0:
             examples += 1
-            _learn_factors(here, sums, state, length, most)
-            _learn_pairs(here, sums, n, dtype(rounding_phase(0, examples)), most)
+            _learn_factors(scratch, sums, state, length, most)
+            _learn_pairs(scratch, sums, n, dtype(rounding_phase(0, examples)), most)
             if counted < UNIT_FIT_ROWS and length > 0:
                 counted, log_length = counted + 1.0, new_log_length
         # clean up for the next row
         for p in range(n):
-            here.marks[here.groups_present[p]] = 0
-            for at in range(here.groups_present[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):
-                store(sums.by_group, at, zero)
-                store(sums.own, at, zero)
+            scratch.marks[scratch.groups_present[p]] = 0
+            for slot in range(scratch.groups_present[p] * LANES, MACHINES * GROUPS * LANES, GROUPS * LANES):
+                store(sums.by_group, slot, zero)
+                store(sums.own, slot, zero)
     if examples != before:
         for k in range(pairs.size):
             pairs[k] = sums.pairs[k]

@@ -165,10 +165,10 @@ class LaneScratch(NamedTuple):
 @inlined
 def _make_factors(each, tables, scale_log, unit):
     """Fill the factors of the row's values: the scale of the lane; normalized lanes undo the unit of the stream."""
-    for at in range(0, scale_log.size, LANES):
-        factor = exp2(load(scale_log, at) * LOG2E)
-        factor = where_above(load(tables.normalised, at), 0.0, factor / unit, factor) * load(tables.is_active, at)
-        store(each.factors, at, cast_like(factor, load(each.factors, at)))
+    for lane in range(0, scale_log.size, LANES):
+        factor = exp2(load(scale_log, lane) * LOG2E)
+        factor = where_above(load(tables.normalised, lane), 0.0, factor / unit, factor) * load(tables.is_active, lane)
+        store(each.factors, lane, cast_like(factor, load(each.factors, lane)))
 
 
 @inlined
@@ -185,19 +185,19 @@ def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, 
     bias_mean, bias_gain, scale_gain = lanes.intercept[0], lanes.intercept[1], lanes.scale[1]
     zero = broadcast(load(each.score_mean, 0), 0.0)
     one = zero + 1.0
-    for at in range(0, width, LANES):
-        factor, moving = load(each.factors, at), load(tables.precision_per_square, at)
-        fade, natural = load(each.fade, at), load(tables.natural, at)
+    for lane in range(0, width, LANES):
+        factor, moving = load(each.factors, lane), load(tables.precision_per_square, lane)
+        fade, natural = load(each.fade, lane), load(tables.natural, lane)
         sum_m = sum_s = zero
         x, min_precision_gain = factor * row.scaled_values[0], one
         for k in range(np.uint64(length)):
-            place = row.offsets[k] + 2 * at
-            prefetch(state, np.int64(indices[np.uint64(ahead) + k]) * (2 * width) + 2 * at)
+            place = row.offsets[k] + 2 * lane
+            prefetch(state, np.int64(indices[np.uint64(ahead) + k]) * (2 * width) + 2 * lane)
             if not same:
                 x = factor * row.scaled_values[k]
             mean, gained = load(state, place), load(state, place + LANES)
             precision, min_precision_gain = (
-                load(prior_precisions, row.prior_offsets[k] + at) + fade * gained,
+                load(prior_precisions, row.prior_offsets[k] + lane) + fade * gained,
                 min(min_precision_gain, gained),
             )
             if counts:
@@ -205,24 +205,25 @@ def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, 
                 v = 1.0 / (precision + moving * row.mean_squares[k])
                 mean = mean * where_above(moving, 0.0, before * v, where_above(natural, 0.0, v, one))
                 mean = max(min(mean, tables.most), -tables.most)
-                store(row.means, np.int64(k) * width + at, mean)
+                store(row.means, np.int64(k) * width + lane, mean)
                 sum_m = sum_m + x * mean
             else:
                 v = 1.0 / (precision + moving)
                 sum_m = sum_m + where_above(natural, 0.0, x * v, x) * mean
             sum_s = sum_s + x * (x * v)
-            store(row.variances, np.int64(k) * width + at, v)
-        is_active = cast_like(load(tables.is_active, at), zero) * np.float32(lanes.has_intercept)
-        v_b = is_active / cast_like(load(tables.bias_prior, at) + load(bias_gain, at), zero)
-        v_l = cast_like(load(tables.scaled, at), zero) / cast_like(load(scale_gain, at) + updates.SCALE_PRECISION, zero)
+            store(row.variances, np.int64(k) * width + lane, v)
+        is_active = cast_like(load(tables.is_active, lane), zero) * np.float32(lanes.has_intercept)
+        v_b = is_active / cast_like(load(tables.bias_prior, lane) + load(bias_gain, lane), zero)
+        scale_precision = cast_like(load(scale_gain, lane) + updates.SCALE_PRECISION, zero)
+        v_l = cast_like(load(tables.scaled, lane), zero) / scale_precision
         sum_m = max(min(sum_m, farthest), -farthest)
-        sum_s = where_above(load(tables.rate, at), 0.0, zero, sum_s + v_b)
-        store(each.scaled_mean, at, sum_m)
-        store(each.min_precision_gain, at, min_precision_gain)
-        store(each.v_bias, at, v_b)
-        store(each.v_scale, at, v_l)
-        store(each.score_variance, at, sum_s + sum_m * sum_m * v_l)
-        store(each.score_mean, at, sum_m + is_active * cast_like(load(bias_mean, at), zero))
+        sum_s = where_above(load(tables.rate, lane), 0.0, zero, sum_s + v_b)
+        store(each.scaled_mean, lane, sum_m)
+        store(each.min_precision_gain, lane, min_precision_gain)
+        store(each.v_bias, lane, v_b)
+        store(each.v_scale, lane, v_l)
+        store(each.score_variance, lane, sum_s + sum_m * sum_m * v_l)
+        store(each.score_mean, lane, sum_m + is_active * cast_like(load(bias_mean, lane), zero))
 
 
 @inlined
@@ -231,40 +232,40 @@ def _label_step(each, tables, intercept, scale, has_intercept, y, c):
     bias_mean, bias_gain, scale_log, scale_gain = intercept[0], intercept[1], scale[0], scale[1]
     dtype = each.score_mean.dtype.type
     zero = broadcast(load(each.score_mean, 0), 0.0)
-    for at in range(0, each.score_mean.size, LANES):
-        score_variance = load(each.score_variance, at)
-        g = 1.0 / (load(tables.spread, at) * score_variance + 1.0)
+    for lane in range(0, each.score_mean.size, LANES):
+        score_variance = load(each.score_variance, lane)
+        g = 1.0 / (load(tables.spread, lane) * score_variance + 1.0)
         root = sqrt(g)
         if c <= 1.0:
-            slope, curvature = updates.evidence(load(each.score_mean, at) * root * (y * dtype(LOG2E)), dtype(c))
+            slope, curvature = updates.evidence(load(each.score_mean, lane) * root * (y * dtype(LOG2E)), dtype(c))
         else:  # AdaGrad's lanes have no variance: they get c times the slope
             slope, curvature = updates.evidence_heavy_weight(
-                load(each.score_mean, at) * root * y, g * score_variance, c
+                load(each.score_mean, lane) * root * y, g * score_variance, c
             )
         step, fall = slope * root * y, curvature * g
-        store(each.slopes, at, step)
-        store(each.curvatures, at, fall)
+        store(each.slopes, lane, step)
+        store(each.curvatures, lane, fall)
 
-        log, gained = load(scale_log, at), load(scale_gain, at)
-        learns = cast_like(load(tables.scaled, at), zero)
+        log, gained = load(scale_log, lane), load(scale_gain, lane)
+        learns = cast_like(load(tables.scaled, lane), zero)
         log, gained = updates.scale_step(
-            log, gained, learns, load(each.scaled_mean, at), load(each.v_scale, at), step, fall
+            log, gained, learns, load(each.scaled_mean, lane), load(each.v_scale, lane), step, fall
         )
-        store(scale_log, at, log)
-        store(scale_gain, at, gained)
+        store(scale_log, lane, log)
+        store(scale_gain, lane, gained)
 
         is_active, stay, pace = (
-            load(tables.is_active, at) * has_intercept,
-            load(tables.keep_64, at),
-            load(tables.rate, at),
+            load(tables.is_active, lane) * has_intercept,
+            load(tables.keep_64, lane),
+            load(tables.rate, lane),
         )
-        mean, gained, v = load(bias_mean, at), load(bias_gain, at), load(each.v_bias, at)
-        prior_precisions = load(tables.bias_prior, at)
+        mean, gained, v = load(bias_mean, lane), load(bias_gain, lane), load(each.v_bias, lane)
+        prior_precisions = load(tables.bias_prior, lane)
         mean, gained = updates.intercept_step(
             mean, gained, prior_precisions, stay, is_active, v, pace, tables.any_rate, step, fall
         )
-        store(bias_mean, at, mean)
-        store(bias_gain, at, gained)
+        store(bias_mean, lane, mean)
+        store(bias_gain, lane, gained)
 
 
 @inlined
@@ -275,19 +276,20 @@ def _learn_row(same, counts, state, pending_sums, row, length, each, tables, squ
     """
     width = each.score_mean.size
     zero, one = broadcast(load(each.score_mean, 0), 0.0), broadcast(load(each.score_mean, 0), 1.0)
-    for at in range(0, width, LANES):
-        factor, step, fall = load(each.factors, at), load(each.slopes, at), load(each.curvatures, at)
-        stay, use_loss, pace = load(tables.use_decay, at), load(tables.use_loss, at), load(tables.rate, at)
-        fixed, moving, natural = load(tables.prior, at), load(tables.precision_per_square, at), load(tables.natural, at)
-        inverse_fade = load(each.inverse_fade, at)
+    for lane in range(0, width, LANES):
+        factor, step, fall = load(each.factors, lane), load(each.slopes, lane), load(each.curvatures, lane)
+        stay, use_loss, pace = load(tables.use_decay, lane), load(tables.use_loss, lane), load(tables.rate, lane)
+        fixed, moving = load(tables.prior, lane), load(tables.precision_per_square, lane)
+        natural = load(tables.natural, lane)
+        inverse_fade = load(each.inverse_fade, lane)
         limit = min(inverse_fade * tables.most, updates.FARTHEST_32 if state.itemsize == 4 else updates.FARTHEST_64)
         lost = (fixed + moving) * use_loss
         x = factor * row.scaled_values[0]
-        sums, squared, known = 2 * (row.prior_offsets[0] + at), zero, zero
+        sums, squared, counted = 2 * (row.prior_offsets[0] + lane), zero, zero
         if tables.any_natural:
-            squared, known = load(pending_sums, sums), load(pending_sums, sums + LANES)
+            squared, counted = load(pending_sums, sums), load(pending_sums, sums + LANES)
         for k in range(np.uint64(length)):
-            place, there = row.offsets[k] + 2 * at, np.int64(k) * width + at
+            place, there = row.offsets[k] + 2 * lane, np.int64(k) * width + lane
             phase = row.dither_phases[k]
             kept, gained, v = load(state, place), load(state, place + LANES), load(row.variances, there)
             mean = load(row.means, there) if counts else kept * where_above(natural, 0.0, v, one)
@@ -301,22 +303,22 @@ def _learn_row(same, counts, state, pending_sums, row, length, each, tables, squ
                 lost = (fixed + moving * row.mean_squares[k]) * use_loss
                 kept = where_above(natural, 0.0, kept, mean)
             if tables.any_natural:
-                if 2 * (row.prior_offsets[k] + at) != sums:  # not the group of the previous feature
+                if 2 * (row.prior_offsets[k] + lane) != sums:  # not the group of the previous feature
                     store(pending_sums, sums, squared)
-                    store(pending_sums, sums + LANES, known)
-                    sums = 2 * (row.prior_offsets[k] + at)
-                    squared, known = load(pending_sums, sums), load(pending_sums, sums + LANES)
-                squared, known = squared + shift * (mean * 2.0 + shift), known + (v - v * share)
+                    store(pending_sums, sums + LANES, counted)
+                    sums = 2 * (row.prior_offsets[k] + lane)
+                    squared, counted = load(pending_sums, sums), load(pending_sums, sums + LANES)
+                squared, counted = squared + shift * (mean * 2.0 + shift), counted + (v - v * share)
                 # Select one of the two products, so that the compiler cannot choose which of them fuses with the sum.
-                told = where_above(natural, 0.0, more, zero)
-                shift = (mean + shift) * told + where_above(natural, 0.0, x * step, shift)
+                natural_gain = where_above(natural, 0.0, more, zero)
+                shift = (mean + shift) * natural_gain + where_above(natural, 0.0, x * step, shift)
             grown = gained + (more * inverse_fade + phase * power_below(gained))
             grown = min(max(grown * stay - lost, 0.0), limit)
             store(state, place, kept + (shift + phase * power_below(kept)))
             store(state, place + LANES, grown)
         if tables.any_natural:
             store(pending_sums, sums, squared)
-            store(pending_sums, sums + LANES, known)
+            store(pending_sums, sums + LANES, counted)
 
 
 @kernel
@@ -333,10 +335,10 @@ def marked_lanes(tracked):
 @inlined
 def _fade_factors(each, fade):
     """Fill the factors of gained precisions, and their inverses."""
-    for at in range(0, fade.size, LANES):
-        part = load(fade, at)
-        store(each.fade, at, cast_like(part, load(each.fade, at)))
-        store(each.inverse_fade, at, cast_like(1.0 / part, load(each.fade, at)))
+    for lane in range(0, fade.size, LANES):
+        factor = load(fade, lane)
+        store(each.fade, lane, cast_like(factor, load(each.fade, lane)))
+        store(each.inverse_fade, lane, cast_like(1.0 / factor, load(each.fade, lane)))
 
 
 @kernel(forceinline=True)
@@ -350,7 +352,7 @@ def _count_estimate(lanes, state, normalised, dtype):
 
 
 @kernel
-def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
+def run_lanes(rows, groups, lanes, row, last, examples, stop, lane_outputs):
     """Predict each row in [row, last), then update from rows with nonzero weight; return (next row, examples learned).
 
     It ends early when `examples` reaches `stop`. `lanes` is a `LaneState`; if `groups` is empty, all features are in
@@ -359,20 +361,20 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
         state        [feature][block][2][LANES]  eight means of a feature, then its eight gained precisions;
                                                  a block for each eight lanes, one cache line in float32
         squares      [feature][2]                mean square of its values and uses; a bit of `tracked` if counted
-        held         [group][lane]               prior precisions that do not depend on the feature
-        fresh        [group][block][2][LANES]    sums that lanes have not yet added to the statistics of priors
-        said         [row][2][lane]              mean m and variance s of the row's score
-        here, each   scratch of a row: of its non-zeros (`LaneRowScratch`), and of each lane (`LaneScratch`)
+        prior_precisions [group][lane]           those that do not depend on the feature
+        pending_sums [group][block][2][LANES]    sums that lanes have not yet added to the statistics of priors
+        lane_outputs [row][2][lane]              mean m and variance s of the row's score
+        row_scratch  of a row's non-zeros (`LaneRowScratch`); each: of each lane (`LaneScratch`)
 
     A row is read three times: for its values and squares, by `_score_row` for the outputs, and by `_learn_row`, which
     updates the state in place.
     """
     indptr, indices, values, weights, ones = rows.indptr, rows.indices, rows.values, rows.weights, rows.is_all_ones
     settings, stream = lanes.settings, lanes.stream
-    state, squares, room_said = lanes.state.reshape(-1), lanes.squares.reshape(-1), said.reshape(-1)
+    state, squares, flat_outputs = lanes.state.reshape(-1), lanes.squares.reshape(-1), lane_outputs.reshape(-1)
     dtype = state.dtype.type
     width = settings.shape[1]
-    wide = said.shape[2]
+    wide = lane_outputs.shape[2]
     most = dtype(updates.LIMIT_32 if state.itemsize == 4 else updates.LIMIT_64)
     reach = math.sqrt(most / lanes.max_prior_variance)
     farthest = math.sqrt(most)  # of any score, so that its square is finite
@@ -410,7 +412,7 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
         n_groups = priors.n_groups_seen(lanes.pending_sums, lanes.priors, groups, indptr[row], indptr[last])
     pending_sums = priors.new_pending_sums(lanes.pending_sums, learned, width, n_groups)
     any_scaled, has_intercept = tables.scaled.any(), dtype(lanes.has_intercept)
-    here = row_scaling.new_row(rows.max_row_length + LANES, width, state)
+    row_scratch = row_scaling.new_row(rows.max_row_length + LANES, width, state)
     scratch = zeros((11, width), state.dtype)
     each = LaneScratch(
         *(scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]),
@@ -442,10 +444,10 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
         counts, all_marked, same, other = marked > 0, marked == length, ones, False
         if not ones:
             bound = dtype(reach / math.sqrt(1.0 + length))
-            other, same = row_scaling.scaled_row(here.scaled_values, values, start, length, dtype(unit), bound)
+            other, same = row_scaling.scaled_row(row_scratch.scaled_values, values, start, length, dtype(unit), bound)
         elif filled != dtype(unit):
             filled = dtype(unit)
-            here.scaled_values[:] = filled
+            row_scratch.scaled_values[:] = filled
         others = stream[STREAM_NON_UNIT_ROWS] + other
         should_count_all = others * NON_UNIT_ROW_RATIO > examples + 1.0
         counts |= other or (should_count_all and length > 0)
@@ -454,20 +456,20 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
             # if the row is learned, `_learn_row` prefetches the squares
             table = squares, tracked, _count_estimate(lanes, state, normalised, dtype), should_count_all
             fetched = ahead if c == 0.0 else -1
-            row_scaling.row_squares(here, *table, indices, values, start, length, all_marked, fetched, most)
+            row_scaling.row_squares(row_scratch, *table, indices, values, start, length, all_marked, fetched, most)
 
         # predict. Indices are unsigned: Numba would check of every signed one whether it counts from the end.
-        row_scaling.row_offsets(here, indices, groups, start, length, width)
-        asked = lanes, state, prior_precisions, here, length, each, tables, farthest, indices, ahead
+        row_scaling.row_offsets(row_scratch, indices, groups, start, length, width)
+        asked = lanes, state, prior_precisions, row_scratch, length, each, tables, farthest, indices, ahead
         if counts:
             _score_row(False, True, *asked)
         elif same:
             _score_row(True, False, *asked)
         else:
             _score_row(False, False, *asked)
-        for at in range(0, width, LANES):
-            store(room_said, 2 * row * wide + at, load(each.score_mean, at))
-            store(room_said, (2 * row + 1) * wide + at, load(each.score_variance, at))
+        for lane in range(0, width, LANES):
+            store(flat_outputs, 2 * row * wide + lane, load(each.score_mean, lane))
+            store(flat_outputs, (2 * row + 1) * wide + lane, load(each.score_variance, lane))
         row += 1
         if c == 0.0:
             continue
@@ -475,10 +477,10 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
         # update from the label
         examples += 1
         _label_step(each, tables, lanes.intercept, lanes.scale, has_intercept, dtype(rows.labels[row - 1]), c)
-        row_scaling.row_phases(here.dither_phases, indices, start, length, examples)
+        row_scaling.row_phases(row_scratch.dither_phases, indices, start, length, examples)
         if grouped and each.min_precision_gain[0] == 0:
-            priors.store_groups(lanes.groups, state, here.offsets, indices, groups, start, length)
-        to_learn = state, pending_sums, here, length, each, tables, squares, tracked, indices, ahead
+            priors.store_groups(lanes.groups, state, row_scratch.offsets, indices, groups, start, length)
+        to_learn = state, pending_sums, row_scratch, length, each, tables, squares, tracked, indices, ahead
         if counts:
             _learn_row(False, True, *to_learn)
         elif same:
@@ -496,7 +498,7 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, said):
         # counters
         if counts:
             stream[STREAM_NON_UNIT_ROWS] = others
-            row_scaling.store_squares(here, squares, tracked, indices, start, length, all_marked)
+            row_scaling.store_squares(row_scratch, squares, tracked, indices, start, length, all_marked)
         if counted < row_scaling.UNIT_FIT_ROWS and length > 0:
             counted += 1.0
             log_length = new_log_length

@@ -98,7 +98,7 @@ def row_weights(bank: Any, features: np.ndarray, mean: np.ndarray, square: np.nd
     return MeanRowWeights(weights, variance, mean @ weights + intercepts, square @ variance + unsure)
 
 
-def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np.ndarray, np.ndarray]:
+def row_coefficients(bank: Any, batch: Batch, mean_row: MeanRowWeights) -> tuple[np.ndarray, np.ndarray]:
     """Return the coefficients of each row and lane that make the log-odds of (later) rows a sum over features.
 
     The log-odds are sum_k C_k z_k and an offset. Logits z = m/r, which are cut, have roots r = sqrt(1 + C8 kp s) that
@@ -113,24 +113,24 @@ def row_coefficients(bank: Any, batch: Batch, known: MeanRowWeights) -> tuple[np
         outputs = bank._lane_runner.predict(cast_batch(bank, batch), bank._examples)
         each, of = _output_coefficients(combination)[0], combination.lane_of
         spread = combination.output_damping[combination.slots].astype(np.float64)
-    found, said = np.zeros((2, rows, outputs.shape[2])), outputs.astype(np.float64)
+    coefficients, moments = np.zeros((2, rows, outputs.shape[2])), outputs.astype(np.float64)
     for output, lane in enumerate(of.tolist()):
-        root = np.sqrt(1.0 + spread[output] * said[:, 1, lane])
-        middle = math.sqrt(1.0 + spread[output] * known.score_variance[lane])
-        z, mean = said[:, 0, lane] / root, known.score_mean[lane]
+        root = np.sqrt(1.0 + spread[output] * moments[:, 1, lane])
+        middle = math.sqrt(1.0 + spread[output] * mean_row.score_variance[lane])
+        z, mean = moments[:, 0, lane] / root, mean_row.score_mean[lane]
         apart, cut_apart = z - mean / middle, _cut(z) - _cut(mean / middle)
         counts = each[output] * np.divide(cut_apart, apart, out=np.ones(rows), where=np.abs(apart) > 1e-9) / root
-        found[0, :, lane] += counts
-        found[1, :, lane] -= counts * mean * spread[output] / (middle * (root + middle))
-    return found[0], found[1]
+        coefficients[0, :, lane] += counts
+        coefficients[1, :, lane] -= counts * mean * spread[output] / (middle * (root + middle))
+    return coefficients[0], coefficients[1]
 
 
-def mean_row_log_odds(bank: Any, known: MeanRowWeights) -> float:
+def mean_row_log_odds(bank: Any, mean_row: MeanRowWeights) -> float:
     """Return the log-odds of the mean row, from the lanes' scores of it."""
     combination = frozen_combination(bank)
     each, offset = _output_coefficients(combination)
     spread, of = combination.output_damping[combination.slots].astype(np.float64), combination.lane_of
-    return offset + float(each @ _cut(known.score_mean[of] / np.sqrt(1.0 + spread * known.score_variance[of])))
+    return offset + float(each @ _cut(mean_row.score_mean[of] / np.sqrt(1.0 + spread * mean_row.score_variance[of])))
 
 
 def _cut(logits: Any) -> Any:
@@ -179,15 +179,17 @@ def _lane_parts(lanes: LaneState, features: np.ndarray, stretched: Mapping[int, 
     means, variances = np.empty((2, len(which), len(features)))
     _lane_weights(features, lanes, lanes.factors()[which] * stretch, which, means, variances)
     biases, unsure = lanes.intercept[0, which] * stretch, _intercept_variances(lanes)[which] * stretch**2
-    told = zip(stretched, means, variances, biases.tolist(), unsure.tolist(), strict=True)
-    return {lane: WeightViewPart(1.0, Weights(mean, variance), (bias, own)) for lane, mean, variance, bias, own in told}
+    parts = zip(stretched, means, variances, biases.tolist(), unsure.tolist(), strict=True)
+    return {
+        lane: WeightViewPart(1.0, Weights(mean, variance), (bias, own)) for lane, mean, variance, bias, own in parts
+    }
 
 
 def _row_variances(lanes: LaneState, features: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return s of the mean row in each lane: the mean over rows of sum x^2 v, plus the intercept's variance."""
-    found = _intercept_variances(lanes)
-    _add_variances(features, lanes, lanes.factors(), np.asarray(squares, np.float64), found)
-    return found
+    variances = _intercept_variances(lanes)
+    _add_variances(features, lanes, lanes.factors(), np.asarray(squares, np.float64), variances)
+    return variances
 
 
 def lane_reading(lanes: LaneState, lane: int, features: np.ndarray, squares: np.ndarray | None) -> WeightView:
@@ -235,7 +237,7 @@ def weights_of(
 ) -> np.ndarray:
     """Return means and variances of some features' weights."""
     coefficients, mixing, stretched, _ = linearised(lanes, combination)
-    found = np.empty((2, len(features)), lanes.state.dtype)
+    moments = np.empty((2, len(features)), lanes.state.dtype)
     if pairs is not None:
         there = pairs.parts(features)[: len(mixing) - lanes.width]
         parts = [*_lane_parts(lanes, features, dict.fromkeys(range(lanes.width), 1.0)).values(), *there]
@@ -243,10 +245,10 @@ def weights_of(
         means = np.array([part.weights.mean for part in parts])
         own = np.array([part.weights.variance for part in parts])
         middle = (mixing * stretched) @ means
-        found[:] = coefficients @ means, mixing @ (own + (stretched[:, None] * means - middle) ** 2)
-        return found
-    _weights(features, lanes, lanes.factors(), coefficients, mixing, stretched, found)
-    return found
+        moments[:] = coefficients @ means, mixing @ (own + (stretched[:, None] * means - middle) ** 2)
+        return moments
+    _weights(features, lanes, lanes.factors(), coefficients, mixing, stretched, moments)
+    return moments
 
 
 @inlined
@@ -256,10 +258,10 @@ def _known(lanes, i):
 
 
 @inlined
-def _weight(lanes, known, factor, i, k):
+def _weight(lanes, feature, factor, i, k):
     """Return (mean, variance) of a feature's weight in lane k, multiplied by the factor of the lane."""
     settings, place = lanes.settings, k // LANES * 2 * LANES + k % LANES
-    prior = lanes.prior_precisions[known[1], k] + settings[PRECISION_PER_SQUARE, k] * known[0]
+    prior = lanes.prior_precisions[feature[1], k] + settings[PRECISION_PER_SQUARE, k] * feature[0]
     v = 1.0 / (prior + lanes.fade[0, k] * lanes.state[i, place + LANES])
     mean = factor * lanes.state[i, place] * (v if settings[HAS_LEARNED_PRIOR, k] > 0.0 else 1.0)
     return mean, 0.0 if settings[ADAGRAD_RATE, k] > 0.0 else factor * factor * v
@@ -269,37 +271,37 @@ def _weight(lanes, known, factor, i, k):
 def _lane_weights(numbers, lanes, factors, which, means, variances):
     """Fill means and variances of some features' weights in each lane of `which`."""
     for n in range(numbers.size):
-        known = _known(lanes, numbers[n])
+        feature = _known(lanes, numbers[n])
         for j in range(which.size):
-            means[j, n], variances[j, n] = _weight(lanes, known, factors[j], numbers[n], which[j])
+            means[j, n], variances[j, n] = _weight(lanes, feature, factors[j], numbers[n], which[j])
 
 
 @kernel
-def _add_variances(numbers, lanes, factors, squares, found):
+def _add_variances(numbers, lanes, factors, squares, variances):
     """Add to each lane's entry its weights' variances, each times a square; features with a square of 0 add nothing."""
     for n in range(numbers.size):
         if squares[n] != 0.0:
-            known = _known(lanes, numbers[n])
-            for k in range(found.size):
-                found[k] += squares[n] * _weight(lanes, known, factors[k], numbers[n], k)[1]
+            feature = _known(lanes, numbers[n])
+            for k in range(variances.size):
+                variances[k] += squares[n] * _weight(lanes, feature, factors[k], numbers[n], k)[1]
 
 
 @kernel
-def _weights(numbers, lanes, factors, coefficients, mixing, stretched, found):
-    """Fill `found` with means and variances of some features' weights in the linearized combination of all lanes."""
-    most = 1e37 if found.itemsize == 4 else 1e300  # bounds for absurd values in absurd units
+def _weights(numbers, lanes, factors, coefficients, mixing, stretched, moments):
+    """Fill `moments` with means and variances of some features' weights in the linearized combination of all lanes."""
+    most = 1e37 if moments.itemsize == 4 else 1e300  # bounds for absurd values in absurd units
     width = lanes.settings.shape[1]
     weights, variances = zeros(width, np.float64), zeros(width, np.float64)
     for n in range(numbers.size):
         mean = middle = variance = 0.0
-        known = _known(lanes, numbers[n])
+        feature = _known(lanes, numbers[n])
         for k in range(width):
-            weights[k], variances[k] = _weight(lanes, known, factors[k], numbers[n], k)
+            weights[k], variances[k] = _weight(lanes, feature, factors[k], numbers[n], k)
             mean += coefficients[k] * weights[k]
             middle += mixing[k] * stretched[k] * weights[k]
         for k in range(width):
             if mixing[k] > 0.0:
                 apart = stretched[k] * weights[k] - middle
                 variance += mixing[k] * (variances[k] + apart * apart)
-        found[0, n] = min(max(mean, -most), most)
-        found[1, n] = min(variance, most)
+        moments[0, n] = min(max(mean, -most), most)
+        moments[1, n] = min(variance, most)

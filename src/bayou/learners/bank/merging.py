@@ -143,14 +143,14 @@ def discount_lanes(lanes: LaneState, share: float) -> None:
     natural = np.flatnonzero(lanes.settings[layout.HAS_LEARNED_PRIOR])
     place = natural // LANES * 2 * LANES + natural % LANES
     for start in range(0, len(rows), BLOCK):
-        here = rows[start : start + BLOCK]
-        held = lanes.prior_precisions[lanes.groups[here]][:, natural].astype(np.float64)
-        block = lanes.state[here].astype(np.float64)
+        chunk = rows[start : start + BLOCK]
+        held = lanes.prior_precisions[lanes.groups[chunk]][:, natural].astype(np.float64)
+        block = lanes.state[chunk].astype(np.float64)
         gained_ = block[:, place + LANES]
         block[:, place] *= (held + lasting[natural] * gained_) / (held + gained_)
-        gains = block.reshape(len(here), -1, 2, LANES)[:, :, 1]
+        gains = block.reshape(len(chunk), -1, 2, LANES)[:, :, 1]
         gains *= lasting.reshape(-1, LANES)
-        lanes.state[here] = block
+        lanes.state[chunk] = block
 
 
 def changed_features(lanes: LaneState, base: LaneState) -> np.ndarray:
@@ -158,25 +158,25 @@ def changed_features(lanes: LaneState, base: LaneState) -> np.ndarray:
     return changed_rows([lanes.state, lanes.squares], [base.state, base.squares])
 
 
-def merge_lanes(parts: list[LaneState], into: LaneState) -> None:
-    """Merge lanes that grew from `into` into it, in place, averaging their gains.
+def merge_lanes(parts: list[LaneState], merged: LaneState) -> None:
+    """Merge lanes that grew from `merged` into it, in place, averaging their gains.
 
     A sum could overshoot, as several of them may have made the same corrections.
     """
-    rules = rules_of(into)
+    rules = rules_of(merged)
     rules = np.where(rules == RULE_EVIDENCE, AVERAGE, rules)
     small = ("stream", "intercept", "scale", "fade", "priors", "pending_sums", "prior_precisions")
-    base = into._replace(**{name: getattr(into, name).copy() for name in small})
+    base = merged._replace(**{name: getattr(merged, name).copy() for name in small})
     met = [changed_features(part, base) for part in parts]
     features = np.unique(np.concatenate(met))
     learned = sum(bool(part.stream[layout.STREAM_WEIGHT] > base.stream[layout.STREAM_WEIGHT]) for part in parts)
-    apply_global_gain(into, np.sum([global_gain(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
+    apply_global_gain(merged, np.sum([global_gain(part, base, rules) for part in parts], axis=0), learned, 1.0, rules)
     for start in range(0, len(features), BLOCK):
-        here = features[start : start + BLOCK]
-        before = {name: getattr(base, name)[here] for name in ("state", "squares", "groups")}
-        count = np.sum([np.isin(here, own, assume_unique=True) for own in met], axis=0)
-        gains = np.sum([gain_at(part, before, base.fade, here, rules) for part in parts], axis=0)
-        apply_feature_gain(into, here, gains, count, 1.0, rules)
+        block = features[start : start + BLOCK]
+        before = {name: getattr(base, name)[block] for name in ("state", "squares", "groups")}
+        count = np.sum([np.isin(block, own, assume_unique=True) for own in met], axis=0)
+        gains = np.sum([gain_at(part, before, base.fade, block, rules) for part in parts], axis=0)
+        apply_feature_gain(merged, block, gains, count, 1.0, rules)
 
 
 def _scale_rules(rules: np.ndarray) -> int:
@@ -219,18 +219,18 @@ def _gain_at(state, squares, groups, base_state, base_squares, base_groups, feat
         gains[row, 2 * width + 2] = np.float64(groups[feature]) - np.float64(base_groups[row])
         square, base_square = square if uses > 0 else 1.0, base_square if base_uses > 0 else 1.0
         for k in range(width):
-            at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
-            place, base_place = np.float64(state[feature, at]), np.float64(base_state[row, at])
-            strength = np.float64(state[feature, at + LANES]) * lanes.fade[k]
-            known = np.float64(base_state[row, at + LANES]) * lanes.base_fade[k]
+            column, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
+            place, base_place = np.float64(state[feature, column]), np.float64(base_state[row, column])
+            strength = np.float64(state[feature, column + LANES]) * lanes.fade[k]
+            base_gain = np.float64(base_state[row, column + LANES]) * lanes.base_fade[k]
             if lanes.natural[k]:
-                a, b = strength - known, place - base_place
+                a, b = strength - base_gain, place - base_place
             else:
                 a, b = gain_one(
                     place, strength, prior + per_square * square,
-                    base_place, known, prior + per_square * base_square, lanes.rule[k],
+                    base_place, base_gain, prior + per_square * base_square, lanes.rule[k],
                 )  # fmt: skip
-            less |= lanes.rule[k] != RULE_RECENT and a < LESS * known
+            less |= lanes.rule[k] != RULE_RECENT and a < LESS * base_gain
             gains[row, k], gains[row, width + k] = a / lanes.into_a[k], b * lanes.into_b[k]
     return less
 
@@ -250,8 +250,9 @@ def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes,
         group = np.float64(groups[feature]) + gains[row, 2 * width + 2] / max(met[row], 1.0)
         groups[feature] = np.uint8(min(max(group + 0.5, 0.0), 255.0))
         for k in range(width):
-            at, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
-            mean, strength = np.float64(state[feature, at]), np.float64(state[feature, at + LANES]) * lanes.fade[k]
+            column, prior, per_square = 2 * k - k % LANES, lanes.prior[k], lanes.per_square[k]
+            mean = np.float64(state[feature, column])
+            strength = np.float64(state[feature, column + LANES]) * lanes.fade[k]
             if lanes.natural[k]:
                 prior = np.float64(held[groups[feature], k])
                 mean /= prior + strength
@@ -266,8 +267,8 @@ def _join_at(state, squares, marks, groups, features, gains, met, weight, lanes,
             if lanes.natural[k]:
                 sums[k, 0, groups[feature]] += mean * mean
                 sums[k, 1, groups[feature]] -= prior / (prior + strength)
-            state[feature, at] = mean * (prior + strength) if lanes.natural[k] else mean
-            state[feature, at + LANES] = min(strength / lanes.fade[k], highest)
+            state[feature, column] = mean * (prior + strength) if lanes.natural[k] else mean
+            state[feature, column + LANES] = min(strength / lanes.fade[k], highest)
         squares[feature, 0], squares[feature, 1] = square if uses > 0 else 0.0, uses
         if uses > 0:
             track(marks, feature)
@@ -336,8 +337,8 @@ def negate_lanes(lanes: LaneState) -> None:
     """Negate all means, in place: the state that the opposite labels would have given."""
     lanes.intercept[0] = 0.0 - lanes.intercept[0]  # which leaves no -0.0: zero bytes mean the prior
     rows = nonzero_rows(lanes.state)
-    for at in range(0, lanes.state.shape[1], 2 * LANES):
-        lanes.state[rows, at : at + LANES] = 0.0 - lanes.state[rows, at : at + LANES]
+    for column in range(0, lanes.state.shape[1], 2 * LANES):
+        lanes.state[rows, column : column + LANES] = 0.0 - lanes.state[rows, column : column + LANES]
 
 
 def mirror_combination(combination: Combination) -> None:

@@ -92,8 +92,8 @@ def _explain_pairs(rows, groups, crosses, bits, scale, machines, unit, counts, c
                     amount = counts[row, 0] * scale * product * np.float64(crosses.weights[place, 0])
                 for machine in range(factors.MACHINES):
                     if counts[row, 1 + machine] != 0.0:
-                        said = _product(indices, groups, a, b, machines, machine)
-                        amount += counts[row, 1 + machine] * said * product * unit * unit
+                        strength = _product(indices, groups, a, b, machines, machine)
+                        amount += counts[row, 1 + machine] * strength * product * unit * unit
                 i, j = called[a] - start, called[b] - start
                 if i != j:
                     amounts[min(i, j), max(i, j)] += amount
@@ -118,11 +118,11 @@ def _product(indices, groups, a, b, machines, machine):
         g, h = np.int64(groups[a]) % factors.GROUPS, np.int64(groups[b]) % factors.GROUPS
     else:
         g, h = np.int64(mine >> np.uint64(60)), np.int64(theirs >> np.uint64(60))
-    at, found = 2 * LANES * machine, 0.0
+    column, total = 2 * LANES * machine, 0.0
     for f in range(LANES):
         bit = np.uint64(8 * machine + f)
-        one = (1.0 if (mine >> bit) & np.uint64(1) else -1.0) + np.float64(machines.state[i, at + f])
-        other = (1.0 if (theirs >> bit) & np.uint64(1) else -1.0) + np.float64(machines.state[j, at + f])
+        one = (1.0 if (mine >> bit) & np.uint64(1) else -1.0) + np.float64(machines.state[i, column + f])
+        other = (1.0 if (theirs >> bit) & np.uint64(1) else -1.0) + np.float64(machines.state[j, column + f])
         c = machines.by_pair[((machine * factors.GROUPS + g) * factors.GROUPS + h) * LANES + f]
-        found += np.float64(c) * one * other
-    return found * (1.0 + machines.pairs[machine, 0, g, h])
+        total += np.float64(c) * one * other
+    return total * (1.0 + machines.pairs[machine, 0, g, h])

@@ -74,14 +74,14 @@ def apply_cross_gain(
     """Add the summed gains of shards to X at some places."""
     lane, held = pairs.crosses, PRIORS[FEATURES]
     halves = np.rint(gains[:, 2:] / np.maximum(met, 1)[:, None]).clip(0, 65535).astype("<u2")
-    told = np.ascontiguousarray(halves).view("<u4").reshape(len(places), 2)
+    hashed_pairs = np.ascontiguousarray(halves).view("<u4").reshape(len(places), 2)
     # If shards have different pairs at a place, their sum is meaningless, and hashes to another place.
-    others = np.where(told[:, 1] > 0, told[:, 1].astype(np.int64) - 1, -1)
-    right = (told[:, 0] > 0) & (
-        weight_indices(np.maximum(told[:, 0], 1).astype(np.int64) - 1, others, lane.bits) == places
+    others = np.where(hashed_pairs[:, 1] > 0, hashed_pairs[:, 1].astype(np.int64) - 1, -1)
+    right = (hashed_pairs[:, 0] > 0) & (
+        weight_indices(np.maximum(hashed_pairs[:, 0], 1).astype(np.int64) - 1, others, lane.bits) == places
     )
-    known = lane.features[places]
-    owners = np.where(known[:, :1] > 0, known, np.where(right[:, None], told, 0))
+    own_pairs = lane.features[places]
+    owners = np.where(own_pairs[:, :1] > 0, own_pairs, np.where(right[:, None], hashed_pairs, 0))
     factors, before = _scales_of(lane, owners), _at(lane, places)
     mean, strength = apply_gain(before, held, gains[:, 0] * factors**2, gains[:, 1] * factors, met, weight, rule)
     most = LIMIT_32 if lane.weights.itemsize == 4 else LIMIT_64
@@ -118,16 +118,16 @@ def join_factors(
 def _small_arrays(pairs: PairLanes) -> list[tuple[LocationStrength, np.ndarray, float]]:
     """Return the parameters outside the tables: their strengths, [means, precision gains], and the bound of means."""
     x = pairs.crosses
-    found = [
+    arrays = [
         (LocationStrength(x.intercept[MEAN], x.intercept[GAIN], BIAS_PRIOR), x.intercept, np.inf),
         (LocationStrength(x.scale[MEAN], x.scale[GAIN], SCALE_PRECISION), x.scale, SCALE_FARTHEST),
     ]
     if pairs.factors is not None:
         f = pairs.factors
-        found.append((LocationStrength(f.intercept[MEAN], f.intercept[GAIN], BIAS_PRIOR), f.intercept, np.inf))
+        arrays.append((LocationStrength(f.intercept[MEAN], f.intercept[GAIN], BIAS_PRIOR), f.intercept, np.inf))
         for prior, own in zip(PAIR_PRIORS, f.pairs, strict=True):
-            found.append((LocationStrength(own[MEAN], own[GAIN], prior), own, np.inf))
-    return found
+            arrays.append((LocationStrength(own[MEAN], own[GAIN], prior), own, np.inf))
+    return arrays
 
 
 def _streams(pairs: PairLanes) -> list[np.ndarray]:
@@ -136,33 +136,33 @@ def _streams(pairs: PairLanes) -> list[np.ndarray]:
 
 def gain_pairs_apart(pairs: PairLanes, base: PairLanes, rule: int = RULE_EVIDENCE) -> np.ndarray:
     """Return what lanes of pairs have gained since `base` in intercepts, scales, pairs of groups, and the stream."""
-    found = []
+    gains = []
     for (now, _, _), (before, _, _) in zip(_small_arrays(pairs), _small_arrays(base), strict=True):
-        found += [np.ravel(part) for part in gain(now, before, rule)]
+        gains += [np.ravel(part) for part in gain(now, before, rule)]
     for mine, theirs in zip(_streams(pairs), _streams(base), strict=True):
-        found.append(np.array([mine[0] - theirs[0], mine[0] * mine[1] - theirs[0] * theirs[1]]))
-    return np.concatenate(found)
+        gains.append(np.array([mine[0] - theirs[0], mine[0] * mine[1] - theirs[0] * theirs[1]]))
+    return np.concatenate(gains)
 
 
 def join_pairs_apart(pairs: PairLanes, gains: np.ndarray, parts: int, weight: float, rule: int = RULE_EVIDENCE) -> None:
     """Add the summed `gain_pairs_apart` of shards; call it before the other joins."""
-    at = 0
-    for before, into, farthest in _small_arrays(pairs):
+    start = 0
+    for before, parameters, farthest in _small_arrays(pairs):
         size = np.size(before.mean)
-        a, b = (gains[at + k * size : at + (k + 1) * size].reshape(np.shape(before.mean)) for k in range(2))
+        a, b = (gains[start + k * size : start + (k + 1) * size].reshape(np.shape(before.mean)) for k in range(2))
         mean, strength = apply_gain(before, before.held, a, b, parts, weight, rule)
-        into[MEAN], into[GAIN] = np.clip(mean, -farthest, farthest), strength
-        at += 2 * size
+        parameters[MEAN], parameters[GAIN] = np.clip(mean, -farthest, farthest), strength
+        start += 2 * size
     for stream in _streams(pairs):
-        rows = max(stream[0] + gains[at], 0.0)
-        stream[:] = rows, (stream[0] * stream[1] + gains[at + 1]) / rows if rows else 0.0
-        at += 2
+        rows = max(stream[0] + gains[start], 0.0)
+        stream[:] = rows, (stream[0] * stream[1] + gains[start + 1]) / rows if rows else 0.0
+        start += 2
 
 
 def discount_pairs(pairs: PairLanes, share: float) -> None:
     """Multiply by `share` the precision gains of lanes of pairs, but not of Q's factors, which fade; means stay."""
-    for _, into, _ in _small_arrays(pairs):
-        into[GAIN] *= share
+    for _, parameters, _ in _small_arrays(pairs):
+        parameters[GAIN] *= share
     rows = nonzero_rows(pairs.crosses.weights)
     pairs.crosses.weights[rows, GAIN] *= pairs.crosses.weights.dtype.type(share)
     if pairs.factors is not None:
@@ -170,23 +170,23 @@ def discount_pairs(pairs: PairLanes, share: float) -> None:
         state[np.ix_(nonzero_rows(state), _GAINS[~_FADES])] *= state.dtype.type(share)
 
 
-def merge_pair_lanes(parts: list[PairLanes], into: PairLanes, base: PairLanes) -> None:
-    """Merge lanes of pairs that grew from `base` into `into`, which equals `base`, averaging their gains."""
+def merge_pair_lanes(parts: list[PairLanes], merged: PairLanes, base: PairLanes) -> None:
+    """Merge lanes of pairs that grew from `base` into `merged`, which equals `base`, averaging their gains."""
     counts = [part.crosses.stream[0] > base.crosses.stream[0] for part in parts]
     apart = np.sum([gain_pairs_apart(part, base, AVERAGE) for part in parts], axis=0)
-    join_pairs_apart(into, apart, max(sum(counts), 1), 1.0, AVERAGE)
+    join_pairs_apart(merged, apart, max(sum(counts), 1), 1.0, AVERAGE)
     met = [changed_places(part, base) for part in parts]
     places = np.unique(np.concatenate(met))
     count = np.sum([np.isin(places, own, assume_unique=True) for own in met], axis=0)
     gains = np.sum([cross_gain(part, base, places, AVERAGE)[:, :2] for part in parts], axis=0)
     owners = np.max([part.crosses.features[places] for part in parts], axis=0)
     halves = owners.astype("<u4").view("<u2").reshape(len(places), 4) * np.maximum(count, 1)[:, None]
-    apply_cross_gain(into, places, np.column_stack([gains, halves]), count, 1.0, AVERAGE)
-    if into.factors is None or base.factors is None:
+    apply_cross_gain(merged, places, np.column_stack([gains, halves]), count, 1.0, AVERAGE)
+    if merged.factors is None or base.factors is None:
         return
     rules, machines = factor_rules(averaged=True), [part.factors for part in parts if part.factors is not None]
     met = [changed_factors(part, base) for part in parts]
     features = np.unique(np.concatenate(met))
     count = np.sum([np.isin(features, own, assume_unique=True) for own in met], axis=0)
     gains = np.sum([gain_factors(own, base.factors.state[features], features, rules) for own in machines], axis=0)
-    join_factors(into.factors, features, gains, count, 1.0, rules)
+    join_factors(merged.factors, features, gains, count, 1.0, rules)

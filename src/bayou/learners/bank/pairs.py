@@ -78,12 +78,12 @@ def checked_cross(cross: Any) -> Any:
     what = f"cross must be {' or '.join(map(repr, CROSSED))}, or pairs of groups such as [[1, 2]]"
     if isinstance(cross, str):
         raise BadInput(f"{what}; it is {cross!r}.")
-    found = []
+    crossed = []
     for pair in check_iterable("cross", cross, "pairs of groups"):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise BadInput(f"{what}; it holds {shortened_repr(pair)}.")
-        found.append([check_int("a group in cross", group, 0, crosses.GROUPS - 1) for group in pair])
-    return found
+        crossed.append([check_int("a group in cross", group, 0, crosses.GROUPS - 1) for group in pair])
+    return crossed
 
 
 def crossed_groups(cross: Any) -> np.ndarray:
@@ -123,12 +123,12 @@ class PairLanes:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays, keyed by their names in the model file; small ones have one row."""
-        found = {f"pair {name}": getattr(self.crosses, name) for name in _OF_CROSSES}
+        arrays = {f"pair {name}": getattr(self.crosses, name) for name in _OF_CROSSES}
         if self.factors is not None:
-            found["factors"] = self.factors.state
-            found |= {f"factor {name}": getattr(self.factors, name) for name in _OF_FACTORS}
+            arrays["factors"] = self.factors.state
+            arrays |= {f"factor {name}": getattr(self.factors, name) for name in _OF_FACTORS}
         tables = ("pair weights", "pair features", "factors")
-        return {name: array if name in tables else array.reshape(1, -1) for name, array in found.items()}
+        return {name: array if name in tables else array.reshape(1, -1) for name, array in arrays.items()}
 
     def with_global_arrays(self, arrays: Mapping[str, np.ndarray]) -> PairLanes:
         """Return a copy whose state, but for the factors of features, is that in `arrays`, keyed by names in files."""
@@ -141,21 +141,21 @@ class PairLanes:
         return was
 
     def tasks(
-        self, rows: BatchArrays, groups: np.ndarray, row: int, last: int, examples: int, said: np.ndarray
+        self, rows: BatchArrays, groups: np.ndarray, row: int, last: int, examples: int, outputs: np.ndarray
     ) -> list[Callable[[], Any]]:
         """Return tasks, to run in any order, that predict rows `row` to `last` and learn from those with a weight."""
         if not all(self.live):
-            said[row:last, :, self.column :] = 0.0
-        found: list[Callable[[], Any]] = []
+            outputs[row:last, :, self.column :] = 0.0
+        tasks: list[Callable[[], Any]] = []
         if self.factors is not None and any(self.live[1:]):
-            found.append(
-                partial(factors.run_factors, rows, groups, self.factors, row, last, examples, self.column + 1, said)
+            tasks.append(
+                partial(factors.run_factors, rows, groups, self.factors, row, last, examples, self.column + 1, outputs)
             )
         if self.live[0]:
-            found.append(
-                partial(crosses.run_crosses, rows, groups, self.crosses, row, last, examples, self.column, said)
+            tasks.append(
+                partial(crosses.run_crosses, rows, groups, self.crosses, row, last, examples, self.column, outputs)
             )
-        return found
+        return tasks
 
     def next_check_example(self, examples: int) -> int:
         """Return the number of examples at which lanes are checked next; -1 for never."""
@@ -167,11 +167,11 @@ class PairLanes:
 
     def parts(self, features: np.ndarray) -> list[WeightViewPart]:
         """Return each lane's weights of single features, without pairs."""
-        found = [self._crosses_alone(features)]
+        views = [self._crosses_alone(features)]
         if self.factors is not None:
             nothing = WeightViewPart(1.0, Weights(np.zeros(len(features)), np.zeros(len(features))), (0.0, 0.0))
-            found += [self._factors_alone(self.factors, features), nothing]
-        return found
+            views += [self._factors_alone(self.factors, features), nothing]
+        return views
 
     def _crosses_alone(self, features: np.ndarray) -> WeightViewPart:
         x = self.crosses
@@ -182,13 +182,13 @@ class PairLanes:
         weights = Weights(factor * mean, factor**2 / (crosses.PRIORS[crosses.FEATURES] + gain))
         return WeightViewPart(1.0, weights, _intercept(x.has_intercept, x.intercept, crosses.BIAS_PRIOR))
 
-    def value_scale(self, part: int) -> float:
-        """Return the factor of values of features, or of products of two (`part` is FEATURES or PAIRS)."""
+    def value_scale(self, kind: int) -> float:
+        """Return the factor of values of features, or of products of two (`kind` is FEATURES or PAIRS)."""
         unit = stream_scale(self.crosses.stream[1]) if self.crosses.stream[0] else 1.0
-        return float(np.exp(self.crosses.scale[0, part])) * unit ** (1 + part)
+        return float(np.exp(self.crosses.scale[0, kind])) * unit ** (1 + kind)
 
     def _factors_alone(self, lanes: FactorState, features: np.ndarray) -> WeightViewPart:
-        mean, gain = (lanes.state[features, factors.ALONE + at].astype(np.float64) for at in (0, 8))
+        mean, gain = (lanes.state[features, factors.ALONE + column].astype(np.float64) for column in (0, 8))
         own = _intercept(lanes.has_intercept, lanes.intercept, factors.BIAS_PRIOR)
         return WeightViewPart(1.0, Weights(mean, 1.0 / (factors.ALONE_PRIOR + gain)), own)
 

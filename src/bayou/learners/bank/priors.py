@@ -34,11 +34,11 @@ FADE_REBASE_THRESHOLD, MIN_FADE = 2.0**-60, 2.0**-100
 
 
 @inlined
-def store_groups(known, state, places, indices, groups, start, length):
+def store_groups(stored_groups, state, places, indices, groups, start, length):
     """Store the groups of features that are learned for the first time."""
     for k in range(np.uint64(length)):
         if state[np.uint64(places[k] + LANES)] == 0:
-            known[np.uint64(indices[np.uint64(start) + k])] = groups[np.uint64(start) + k]
+            stored_groups[np.uint64(indices[np.uint64(start) + k])] = groups[np.uint64(start) + k]
 
 
 @kernel
@@ -75,12 +75,12 @@ def update_priors(priors, fresh, numbers, held, starts, n_groups):
         for group in range(np.uint64(n_groups)):
             place = np.uint64(_place_of(group, lane, width))
             squares = priors[j, PRIOR_SQUARES, group] + fresh[place]
-            known = priors[j, PRIOR_COUNT, group] + fresh[place + np.uint64(LANES)] * np.float64(held[group, lane])
-            p = (PRIOR_PSEUDO_COUNT + max(known, 0.0)) / (more + max(squares, 0.0))
+            count = priors[j, PRIOR_COUNT, group] + fresh[place + np.uint64(LANES)] * np.float64(held[group, lane])
+            p = (PRIOR_PSEUDO_COUNT + max(count, 0.0)) / (more + max(squares, 0.0))
             p = min(max(p, MIN_PRIOR_PRECISION), MAX_PRIOR_PRECISION)
             priors[j, PRIOR_SQUARES, group], priors[j, PRIOR_COUNT, group], priors[j, PRIOR_PRECISION_P, group] = (
                 squares,
-                known,
+                count,
                 p,
             )
             held[group, lane] = p
@@ -129,6 +129,6 @@ def rebase_fade(state, fade):
     """Multiply the stored gains of lanes whose factor is below FADE_REBASE_THRESHOLD by it, a power of two: exact."""
     for lane in range(fade.size):
         if fade[lane] < FADE_REBASE_THRESHOLD:
-            for at in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * fade.size):
-                if state[at] != 0:  # unseen features stay untouched
-                    state[at] *= FADE_REBASE_THRESHOLD
+            for place in range(lane // LANES * 2 * LANES + LANES + lane % LANES, state.size, 2 * fade.size):
+                if state[place] != 0:  # unseen features stay untouched
+                    state[place] *= FADE_REBASE_THRESHOLD

@@ -84,14 +84,14 @@ def row_log_length(values, start, stop):
 def scaled_row(scaled_values, values, start, length, unit, bound):
     """Write a row in units of the stream; return whether a value is other than 1 or -1, and whether all are 1."""
     other = negative = False
-    whole = length // LANES * LANES
-    for k in range(0, whole, LANES):
+    full_vectors = length // LANES * LANES
+    for k in range(0, full_vectors, LANES):
         copy_lanes(scaled_values, k, values, start + k)
         x = load(scaled_values, k)
         other |= any_above(magnitude(x * x - 1.0), 0.0)
         negative |= any_above(x * -1.0, 0.0)
         store(scaled_values, k, max(min(x * unit, bound), -bound))
-    for k in range(whole, length):
+    for k in range(full_vectors, length):
         x = scaled_values.dtype.type(values[start + k])
         other |= x * x != scaled_values.dtype.type(1)
         negative |= x < scaled_values.dtype.type(0)
@@ -123,8 +123,8 @@ def track(marks, feature):
 
 def rebuild_tracked(marks, squares):
     """Restore the marks from the table of squares: features with uses are marked."""
-    found = np.packbits(squares[:, 1] > 0, bitorder="little")
-    marks[: len(found)] = found
+    bits = np.packbits(squares[:, 1] > 0, bitorder="little")
+    marks[: len(bits)] = bits
 
 
 @inlined
@@ -155,16 +155,16 @@ def row_squares(
             mean_squares[k], squares_before[k], uses[k] = min(max(q, least), most), before, count
         return
     for k in range(0, length, LANES):
-        at = min(k, length - LANES)
+        slot = min(k, length - LANES)
         if ahead >= 0:
-            prefetch_pairs(squares, indices, ahead + at)
-        copy_lanes(mean_squares, at, values, start + at)
-        x = load(mean_squares, at)
-        before, count = gather_pairs(squares, indices, start + at)
+            prefetch_pairs(squares, indices, ahead + slot)
+        copy_lanes(mean_squares, slot, values, start + slot)
+        x = load(mean_squares, slot)
+        before, count = gather_pairs(squares, indices, start + slot)
         q = before + (product(x, x) - before) / (count + 1.0)
-        store(mean_squares, at, min(max(q, least), most))
-        store(squares_before, at, before)
-        store(uses, at, count + 1.0)
+        store(mean_squares, slot, min(max(q, least), most))
+        store(squares_before, slot, before)
+        store(uses, slot, count + 1.0)
 
 
 @inlined
@@ -178,8 +178,8 @@ def store_squares(row, squares, marks, indices, start, length, all_marked):
                 track(marks, feature)
         return
     for k in range(0, length, LANES):
-        at = min(k, length - LANES)
-        scatter_pairs(squares, indices, start + at, load(row.mean_squares, at), load(row.uses, at))
+        slot = min(k, length - LANES)
+        scatter_pairs(squares, indices, start + slot, load(row.mean_squares, slot), load(row.uses, slot))
 
 
 @inlined
@@ -197,8 +197,8 @@ def row_offsets(row, indices, groups, start, length, width):
 def row_phases(dither_phases, indices, start, length, examples):
     """Write the rounding phase of each feature's sums, as a fraction of the power of two below."""
     zero = broadcast(load(dither_phases, 0), 0.0)
-    whole = length // LANES * LANES
-    for k in range(0, whole, LANES):
+    full_vectors = length // LANES * LANES
+    for k in range(0, full_vectors, LANES):
         store(dither_phases, k, rounding_phases(zero, indices, start + k, np.uint64(examples)) * LAST_PLACE)
-    for k in range(whole, length):
+    for k in range(full_vectors, length):
         dither_phases[k] = rounding_phase(indices[np.uint64(start + k)], examples) * LAST_PLACE

@@ -232,8 +232,8 @@ class BankRunner:
                         self._learn_sampled, delayed_outputs, rows.signs, rows.weights, sampled, ahead, run.delayed
                     )
         finally:
-            for part in following:
-                part.result()
+            for future in following:
+                future.result()
         return row, examples
 
     def _blocks(self, run: _Run, row: int, examples: int, stop_example: int) -> Iterable[DelayBlock]:

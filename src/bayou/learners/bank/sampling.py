@@ -39,8 +39,8 @@ def lanes_to_draw(
     settings = lanes.settings
     live = settings[IS_ACTIVE] > 0
     gaussian = live & (settings[ADAGRAD_RATE] == 0)
-    whole = gaussian & (settings[UPDATE_DAMPING] == C8) & (settings[USE_DECAY] == 1) & (settings[TIME_DECAY] == 1)
-    numbers = next(np.flatnonzero(allowed) for allowed in (whole, gaussian, live) if allowed.any())
+    proper = gaussian & (settings[UPDATE_DAMPING] == C8) & (settings[USE_DECAY] == 1) & (settings[TIME_DECAY] == 1)
+    numbers = next(np.flatnonzero(allowed) for allowed in (proper, gaussian, live) if allowed.any())
     if head is not None and head.live:
         numbers = np.append(numbers, head.column)
     evidence = np.exp(losses[numbers].min() - losses[numbers])

@@ -49,21 +49,21 @@ class BankSharding(Sharding):
 
     def _feature_gain(self, base: Rows, features: np.ndarray) -> np.ndarray:
         fade = base["fade"].reshape(self._lanes.fade.shape)
-        found = merging.gain_at(self._lanes, base, fade, features, merging.rules_of(self._lanes))
+        gains = merging.gain_at(self._lanes, base, fade, features, merging.rules_of(self._lanes))
         if self._pairs is None or self._pairs.factors is None:
-            return found
+            return gains
         rules = pair_merging.factor_rules(averaged=False)
-        return np.hstack([found, pair_merging.gain_factors(self._pairs.factors, base["factors"], features, rules)])
+        return np.hstack([gains, pair_merging.gain_factors(self._pairs.factors, base["factors"], features, rules)])
 
     def _global_gain(self, base: Rows) -> np.ndarray:
         lanes = self._lanes
         apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")}
         apart["pending_sums"] = "fresh priors"
         before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
-        found = merging.global_gain(lanes, lanes._replace(**before), merging.rules_of(lanes))
+        gains = merging.global_gain(lanes, lanes._replace(**before), merging.rules_of(lanes))
         if self._pairs is None:
-            return found
-        return np.concatenate([found, pair_merging.gain_pairs_apart(self._pairs, self._pairs.with_global_arrays(base))])
+            return gains
+        return np.concatenate([gains, pair_merging.gain_pairs_apart(self._pairs, self._pairs.with_global_arrays(base))])
 
     def _changed_extra_rows(self, base: Rows) -> np.ndarray:
         if self._pairs is None:
@@ -110,16 +110,16 @@ class BankSharding(Sharding):
 def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
     """Merge `others` into a bank, in place; all grew from `base`, or from the prior."""
     banks = [bank, *others]
-    into = type(bank)(**bank.parameters) if base is None else copy.copy(base)
-    counts = np.array([one._lanes.stream[STREAM_WEIGHT] for one in banks]) - into._lanes.stream[STREAM_WEIGHT]
+    merged = type(bank)(**bank.parameters) if base is None else copy.copy(base)
+    counts = np.array([one._lanes.stream[STREAM_WEIGHT] for one in banks]) - merged._lanes.stream[STREAM_WEIGHT]
     counts = np.maximum(counts, 0.0) if counts.max() > 0 else np.ones(len(banks))
     lost = np.any([one._combination.is_kept == 0 for one in others], axis=0)
     dropped = np.flatnonzero((bank._combination.is_kept > 0) & lost)
     # counters, read before the first bank changes
     progress = np.array([one._delayed.progress for one in banks])
-    n_learned = _sum_over_shards(progress[:, N_LEARNED], into._delayed.progress[N_LEARNED])
-    tally = _sum_over_shards([one._delayed.tally for one in banks], into._delayed.tally)
-    losses = _sum_over_shards([one._combination.summed_losses() for one in banks], into._combination.summed_losses())
+    n_learned = _sum_over_shards(progress[:, N_LEARNED], merged._delayed.progress[N_LEARNED])
+    tally = _sum_over_shards([one._delayed.tally for one in banks], merged._delayed.tally)
+    losses = _sum_over_shards([one._combination.summed_losses() for one in banks], merged._combination.summed_losses())
     later_losses = counts @ [one._later_combination.summed_losses() for one in banks] / counts.sum()
     # combinations
     merging.merge_combinations([one._combination for one in banks], counts)
@@ -127,25 +127,25 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
     for combination, summed in ((bank._combination, losses), (bank._later_combination, later_losses)):
         combination.losses[:] = summed, np.ones_like(summed)
     reset_shares(bank._later_combination)
-    into._delayed.tally[:], into._delayed.progress[:] = tally, (n_learned, progress[:, N_PASSES].max())
-    into._combination.copy_from(bank._combination)
-    into._later_combination.copy_from(bank._later_combination)
-    if into._twin is not None and bank._twin is not None:
-        into._twin.combination.copy_from(bank._twin.combination)
-        into._twin.progress[:] = bank._twin.progress
+    merged._delayed.tally[:], merged._delayed.progress[:] = tally, (n_learned, progress[:, N_PASSES].max())
+    merged._combination.copy_from(bank._combination)
+    merged._later_combination.copy_from(bank._later_combination)
+    if merged._twin is not None and bank._twin is not None:
+        merged._twin.combination.copy_from(bank._twin.combination)
+        merged._twin.progress[:] = bank._twin.progress
     # lanes
-    merging.merge_lanes([one._lanes for one in banks], into._lanes)
-    if into._pairs is not None:
+    merging.merge_lanes([one._lanes for one in banks], merged._lanes)
+    if merged._pairs is not None:
         before: Any = type(bank)(**bank.parameters) if base is None else base
         pair_merging.merge_pair_lanes(
-            [one._pairs for one in banks if one._pairs is not None], into._pairs, before._pairs
+            [one._pairs for one in banks if one._pairs is not None], merged._pairs, before._pairs
         )
-    if into._head is not None:
-        merge_heads([one._head for one in banks if one._head is not None], into._head)
-    into._groups.has_groups = any(one._groups.has_groups for one in banks)
-    into._dropping.drop(dropped)
-    into._examples, into._negative, into._frozen = bank._examples, bank._negative, bank._frozen
-    adopt_state(bank, into)
+    if merged._head is not None:
+        merge_heads([one._head for one in banks if one._head is not None], merged._head)
+    merged._groups.has_groups = any(one._groups.has_groups for one in banks)
+    merged._dropping.drop(dropped)
+    merged._examples, merged._negative, merged._frozen = bank._examples, bank._negative, bank._frozen
+    adopt_state(bank, merged)
 
 
 def _sum_over_shards(parts: Any, base: Any) -> Any:

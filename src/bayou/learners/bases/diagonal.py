@@ -191,8 +191,8 @@ def _per_feature_prior(name: str, value: Any, n_features: int, positive: bool) -
     if array.ndim not in (0, 1) or (array.ndim == 1 and array.shape != (n_features,)):
         raise BadInput(f"{name} has shape {array.shape}; give a number, or one for each of the {n_features} features.")
     if not np.isfinite(array).all() or (positive and not (array > 0).all()):
-        found = f"is {value!r}; it" if array.ndim == 0 else "has other entries; all"
-        raise BadInput(f"{name} {found} must be finite{' and > 0' if positive else ''}.")
+        problem = f"is {value!r}; it" if array.ndim == 0 else "has other entries; all"
+        raise BadInput(f"{name} {problem} must be finite{' and > 0' if positive else ''}.")
     return float(array) if array.ndim == 0 else array
 
 
@@ -275,10 +275,10 @@ def _gather_row(beliefs, row, size, first, keep, indices, ahead):
 
 
 @inlined
-def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example, indices, ahead):
+def condition_row(beliefs, row, size, first, score_variance, dm, dv, left, most, example, indices, ahead):
     """Condition the weights of a row on an update of its score: mu += x v dm, v -= (x v)^2 dv.
 
-    `whole` is the score's variance and `left` = 1 - whole dv; `first` and `ahead` are as in `read_row`.
+    `left` = 1 - score_variance dv; `first` and `ahead` are as in `read_row`.
     """
     far = math.sqrt(most)
     for k in range(0, size, LANES):
@@ -287,7 +287,7 @@ def condition_row(beliefs, row, size, first, whole, dm, dv, left, most, example,
         x, xv, mean, gained = load(row.xs, k), load(row.xvs, k), load(row.means, k), load(row.gains, k)
         step = max(min(xv * dm, far - mean), -far - mean)
         # 1 - x^2 v dv, which may nearly vanish, by way of the remaining fraction of the score's variance
-        rest = max(whole - x * xv, 0.0) * dv + left
+        rest = max(score_variance - x * xv, 0.0) * dv + left
         more = min((x * x) * dv / rest, most - gained)
         if k < first:
             beliefs.intercept[MEAN_SHIFT] += extract_lane(step, 0)
@@ -405,16 +405,16 @@ def _closed(link, temper, mean, variance, probability):
 @kernel
 def logistic_probabilities(temper, mean, variance, probability):
     spread = links.C8 * temper
-    whole = mean.size // LANES * LANES
-    for row in range(0, whole, LANES):
+    full_vectors = mean.size // LANES * LANES
+    for row in range(0, full_vectors, LANES):
         store(probability, row, _sigmoid(load(mean, row) / sqrt(load(variance, row) * spread + 1.0)))
-    if whole < mean.size:  # rows after the last full vector go through a padded copy, by the same operations
+    if full_vectors < mean.size:  # rows after the last full vector go through a padded copy, by the same operations
         padded = zeros((3, LANES), np.float64)
-        for row in range(whole, mean.size):
-            padded[0, row - whole], padded[1, row - whole] = mean[row], variance[row]
+        for row in range(full_vectors, mean.size):
+            padded[0, row - full_vectors], padded[1, row - full_vectors] = mean[row], variance[row]
         store(padded[2], 0, _sigmoid(load(padded[0], 0) / sqrt(load(padded[1], 0) * spread + 1.0)))
-        for row in range(whole, mean.size):
-            probability[row] = padded[2, row - whole]
+        for row in range(full_vectors, mean.size):
+            probability[row] = padded[2, row - full_vectors]
 
 
 @kernel(forceinline=True)

@@ -93,11 +93,11 @@ def solve_evidence_step(a, r):
         e = exp2(u * -LOG2E)
         d, pull = e + 1.0, r * e
         # Newton's step with numerator and denominator times (1 + e)^2, so that neither division waits for the other
-        p, part = 1.0 / d, 1.0 / (d * d + pull)
-        newton = ((b - u) * d + pull) * (d * part)
+        p, inverse = 1.0 / d, 1.0 / (d * d + pull)
+        newton = ((b - u) * d + pull) * (d * inverse)
         q = e * p
         bend = 0.5 - q
-        step = newton * (newton * (pull * part) * bend + 1.0)
+        step = newton * (newton * (pull * inverse) * bend + 1.0)
         if not any_above(magnitude(step), _short(u)):
             break
         u = max(u + step, 0.0)

@@ -41,19 +41,19 @@ def merge_pairs(
     """
     prior = np.atleast_1d(np.asarray(prior, np.float64))
     for start in range(0, len(mine), BLOCK):
-        part = slice(start, start + BLOCK)
-        held = prior if len(prior) == 1 else prior[part]
-        before = _places(np.zeros_like(mine[part]) if base is None else base[part], held)
+        rows = slice(start, start + BLOCK)
+        held = prior if len(prior) == 1 else prior[rows]
+        before = _places(np.zeros_like(mine[rows]) if base is None else base[rows], held)
         a: Any = 0.0
         b: Any = 0.0
         met: Any = 0
         for state in (mine, *others):
-            now = _places(state[part], held)
+            now = _places(state[rows], held)
             more, moved = gain(now, before, rule)
             if not may_lose:
                 check_grew_from(more, before, rule)
             a, b, met = a + more, b + moved, met + ((now.mean != before.mean) | (more != 0))
-        mine[part, 0], mine[part, 1] = apply_gain(before, held, a, b, met, 1.0, rule)
+        mine[rows, 0], mine[rows, 1] = apply_gain(before, held, a, b, met, 1.0, rule)
 
 
 def _places(rows: np.ndarray, held: np.ndarray) -> LocationStrength:

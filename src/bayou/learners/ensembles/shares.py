@@ -34,11 +34,11 @@ def leak_after(examples):
 @inlined
 def set_shares(shares, masses, keep, leak, initial):
     """Write `masses` as shares: normalized and times `keep`, plus `leak` times the `initial` shares."""
-    whole = 0.0
+    total = 0.0
     for k in range(shares.size):
-        whole += masses[k]
+        total += masses[k]
     for k in range(shares.size):
-        shares[k] = keep * masses[k] / whole + leak * initial[k]
+        shares[k] = keep * masses[k] / total + leak * initial[k]
 
 
 @inlined
@@ -50,20 +50,20 @@ def shares_from_losses(losses, losses_start, kept, knows, shares, shares_start, 
     zero = broadcast(load(losses, 0), 0.0)
     none = zero - INFINITE_LOSS
     largest = largest_known = none
-    for at in range(0, n_slots, LANES):
-        gained = where_above(load(kept, at), 0.0, load(losses, losses_start + at) * -1.0, none)
+    for slot in range(0, n_slots, LANES):
+        gained = where_above(load(kept, slot), 0.0, load(losses, losses_start + slot) * -1.0, none)
         largest, largest_known = (
-            max(largest, gained), max(largest_known, where_above(load(knows, at), 0.0, gained, none))
+            max(largest, gained), max(largest_known, where_above(load(knows, slot), 0.0, gained, none))
         )  # fmt: skip
     best, best_known = max_lane(largest), max_lane(largest_known)
     head_start = max(best - best_known - MAX_VARIANCE_LAG, 0.0) if best_known > -INFINITE_LOSS else 0.0
-    whole = zero
-    for at in range(0, n_slots, LANES):
-        lag = where_above(load(knows, at), 0.0, zero + head_start, zero) - load(losses, losses_start + at) - best
+    total = zero
+    for slot in range(0, n_slots, LANES):
+        lag = where_above(load(knows, slot), 0.0, zero + head_start, zero) - load(losses, losses_start + slot) - best
         share = where_above(lag, -MAX_LAG, exp2(lag * LOG2E), zero)
-        share = where_above(load(kept, at), 0.0, share, zero)
-        whole = whole + share
-        store(shares, shares_start + at, share)
-    scale = 1.0 / sum_lanes(whole)
-    for at in range(0, n_slots, LANES):
-        store(shares, shares_start + at, load(shares, shares_start + at) * scale)
+        share = where_above(load(kept, slot), 0.0, share, zero)
+        total = total + share
+        store(shares, shares_start + slot, share)
+    scale = 1.0 / sum_lanes(total)
+    for slot in range(0, n_slots, LANES):
+        store(shares, shares_start + slot, load(shares, shares_start + slot) * scale)

@@ -321,24 +321,24 @@ def merge(mine: FullCovarianceState, other: FullCovarianceState, base: FullCovar
     parts = [(mine, 1.0), (other, 1.0)] + ([] if base is None else [(base, -1.0)])
     # Features that no model has seen are at the prior and uncorrelated: they stay bit for bit as they are.
     met = np.zeros(mine.factor.shape[1], bool)
-    for part, _ in parts:
-        met |= part.factor.any(axis=0)
-        met[: len(part.state)] |= part.state.any(axis=1) | part.factor.any(axis=1)
+    for state, _ in parts:
+        met |= state.factor.any(axis=0)
+        met[: len(state.state)] |= state.state.any(axis=1) | state.factor.any(axis=1)
     live = np.flatnonzero(met)
     block = np.ix_(live, live)
     prior = mine.prior[live, PRECISION]
     precisions = []
-    for part, _ in parts:
-        root = np.sqrt(prior + part.state[live, PRECISION_GAIN])
+    for state, _ in parts:
+        root = np.sqrt(prior + state.state[live, PRECISION_GAIN])
         # 1/S = U'^-1 (1/D) U^-1
-        upper = part.factor[block].T
+        upper = state.factor[block].T
         half = root[:, None] * solve_triangular(upper, np.eye(len(live)), unit_diagonal=True)
         precisions.append(half.T @ half)
     try:
         for heir in precisions[:2] if base is not None else []:
             cholesky(heir - precisions[2] + np.diag(MERGE_ROUNDING * np.diag(heir)))
-        whole = sum(sign * p for (_, sign), p in zip(parts, precisions, strict=True))
-        lower = cholesky(whole - (base is None) * np.diag(prior), lower=True)
+        precision = sum(sign * p for (_, sign), p in zip(parts, precisions, strict=True))
+        lower = cholesky(precision - (base is None) * np.diag(prior), lower=True)
     except LinAlgError:
         raise BadModel("base knows more than the models grown from it; give a common ancestor.") from None
     moved = sum(sign * p @ q.state[live, MEAN_SHIFT] for (q, sign), p in zip(parts, precisions, strict=True))

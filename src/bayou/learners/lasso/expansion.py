@@ -102,14 +102,14 @@ def gather(examples, start, learned, rules, reach, quadratic, log, waiting, ahea
         features     0, 1, ... bias - 1, and bias for the intercept: the axis of beta, gradient, slots and bend
         block        H[slot, slot] of the features that have a slot; slots[feature] is the slot + 1, 0 for a feature
                      that was never seen, -1 for one that waits for a slot
-        at, x        of one row: the slots of its features that have one, and their values
+        row_slots, x of one row: the slots of its features that have one, and their values
         log          the rows themselves: log.ends[n] to log.ends[n + 1] are row n's entries of log.indices and
                      log.values, log.rows[n] the numbers of its expansion
     """
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     beta, gradient = quadratic.weights, quadratic.gradient
     bias = beta.size - 1
-    at, x = empty(examples.max_row_length + 1, np.int64), empty(examples.max_row_length + 1, np.float64)
+    row_slots, x = empty(examples.max_row_length + 1, np.int64), empty(examples.max_row_length + 1, np.float64)
     for row in range(start, indptr.size - 1):
         # Phase 1: predict.
         first, last = indptr[row], indptr[row + 1]
@@ -143,7 +143,7 @@ def gather(examples, start, learned, rules, reach, quadratic, log, waiting, ahea
         if rules.has_intercept:
             gradient[bias] += g
         # Phase 4: add the curvature, and log the row.
-        _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, at, x)
+        _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, row_slots, x)
         if rules.keeps_log:
             log.rows[n, CURVATURE] = h
             log.rows[n, LINEAR] = g + h * m
@@ -160,8 +160,8 @@ def gather(examples, start, learned, rules, reach, quadratic, log, waiting, ahea
 
 
 @inlined
-def _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, at, x):
-    """Add h x x' of a row, entries `first` to `last` of its batch, to H; `at` and `x` are as in `gather`."""
+def _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, row_slots, x):
+    """Add h x x' of a row, entries `first` to `last` of its batch, to H; `row_slots` and `x` are as in `gather`."""
     beta, gradient, slots, block = quadratic
     bias = beta.size - 1
     # Find the features that have a slot in the block; the intercept comes last.
@@ -172,9 +172,9 @@ def _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, a
         j = np.int64(indices[k]) if k < last else bias
         slot = slots[j]
         if slot > 0:
-            at[size] = slot - 1
+            row_slots[size] = slot - 1
             x[size] = values[k] if k < last else 1.0
-            in_order &= size == 0 or at[size] == at[size - 1] + 1
+            in_order &= size == 0 or row_slots[size] == row_slots[size - 1] + 1
             if rules.has_inactive:
                 shift += x[size] * (beta[j] - waiting.reference[j])
             size += 1
@@ -193,14 +193,14 @@ def _add_curvature(indices, values, first, last, h, rules, quadratic, waiting, a
     # Add the row's products to the block. Online all of it is needed at any time; else each pair is added once.
     for a in range(size):
         bent = h * x[a]
-        place = at[a]
+        place = row_slots[a]
         end = size if rules.online else a + 1
         if in_order:
             for b in range(end):
-                block[place, at[0] + b] += bent * x[b]
+                block[place, row_slots[0] + b] += bent * x[b]
         else:
             for b in range(end):
-                block[place, at[b]] += bent * x[b]
+                block[place, row_slots[b]] += bent * x[b]
 
 
 @inlined

@@ -142,10 +142,10 @@ class MultipassSolver:
             return
         active = problem.active
         # Each pair was added once, on one side of the diagonal.
-        whole = problem.block + problem.block.T
-        whole[np.diag_indices_from(whole)] *= 0.5
+        block = problem.block + problem.block.T
+        block[np.diag_indices_from(block)] *= 0.5
         near, weights = gradient[active], problem.weights[active]
-        coordinate_descent(whole, near, weights, problem.penalty[active], tolerance, MAX_SWEEPS)
+        coordinate_descent(block, near, weights, problem.penalty[active], tolerance, MAX_SWEEPS)
         problem.weights[active], gradient[active] = weights, near
 
     def _next_active(self, gradient: np.ndarray, raise_room: bool) -> np.ndarray:

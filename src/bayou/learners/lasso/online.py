@@ -46,16 +46,16 @@ class OnlineSolver:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays to save in addition to those of the problem, by name."""
-        found: dict[str, np.ndarray] = {}
+        arrays: dict[str, np.ndarray] = {}
         if not self._problem.dense:
-            found |= {
+            arrays |= {
                 "met": self.waiting.seen,
                 "reference": self.waiting.reference,
                 "bend": self.waiting.curvature_diagonal,
             }
         if self.looks_ahead:
-            found |= {"lanes": self.ahead.weights, "lane scores": self.ahead.scores}
-        return found
+            arrays |= {"lanes": self.ahead.weights, "lane scores": self.ahead.scores}
+        return arrays
 
     def ramped(self, learned: int) -> float:
         """Return the fraction of the penalty that applies after `learned` examples."""
@@ -155,7 +155,7 @@ class OnlineSolver:
         """Maximize for every penalty of "lookahead", then use the weights that have predicted best so far."""
         problem = self._problem
         self._refresh()
-        found = []
+        gradients = []
         for lane, multiple in zip(self.ahead.weights, LOOKAHEAD, strict=True):
             gradient, penalty = problem.gradient.copy(), multiple * root * problem.penalty
             changed = np.flatnonzero(lane != problem.weights)
@@ -166,9 +166,9 @@ class OnlineSolver:
             else:
                 problem.sketch.subtract_product(changed, change, gradient)
                 improve(problem.sketch, gradient, lane, penalty, multiple * root * tolerance)
-            found.append(gradient)
+            gradients.append(gradient)
         chosen = int(self.ahead.scores.argmax())
-        problem.weights[:], problem.gradient[:] = self.ahead.weights[chosen], found[chosen]
+        problem.weights[:], problem.gradient[:] = self.ahead.weights[chosen], gradients[chosen]
         self.waiting.reference[:] = problem.weights
         if not problem.dense:
             self._activate(np.setdiff1d(np.flatnonzero(problem.weights), problem.active))
@@ -232,14 +232,14 @@ def _any_in_reach(inactive_features, slots, gradient, bend, reach, penalty, shar
 @kernel
 def _near_violation(inactive_features, slots, gradient, penalty, share):
     """Return the features without a slot whose gradient exceeds this fraction of their penalty."""
-    found = empty(inactive_features.size, np.int64)
+    violating = empty(inactive_features.size, np.int64)
     size = 0
     for k in range(inactive_features.size):
         j = inactive_features[k]
         if slots[j] < 0 and abs(gradient[j]) > share * penalty[j]:
-            found[size] = j
+            violating[size] = j
             size += 1
-    return found[:size]
+    return violating[:size]
 
 
 @kernel

@@ -122,10 +122,10 @@ class Sketch:
         self.length[0] = 0
 
     def _add_folded(self, more: Any) -> None:
-        whole = more if self.folded is None else self.folded + more
-        whole.sort_indices()
-        whole.indptr, whole.indices = whole.indptr.astype(np.int64), whole.indices.astype(np.int64)
-        self.folded = whole
+        matrix = more if self.folded is None else self.folded + more
+        matrix.sort_indices()
+        matrix.indptr, matrix.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        self.folded = matrix
 
     def add(self, other: Sketch, base: Sketch | None) -> None:
         """Add what `other` has beyond `base`."""
@@ -163,8 +163,8 @@ class Sketch:
         """Fill the rows and columns of `block` from `first` on. Feature j is at slots[j] - 1, if that is >= 0."""
         _add_log(self.log, slots, first, len(features), block)
         if self.folded is not None:
-            whole = self.folded
-            _add_matrix(whole.indptr, whole.indices, whole.data, slots, features[first:], first, block)
+            folded = self.folded
+            _add_matrix(folded.indptr, folded.indices, folded.data, slots, features[first:], first, block)
 
     def subtract_product(self, features: np.ndarray, change: np.ndarray, gradient: np.ndarray) -> None:
         """Subtract H[:, features] change from `gradient`."""
@@ -172,8 +172,8 @@ class Sketch:
         moved[features] = change
         _subtract_log(self.log, moved, gradient)
         if self.folded is not None:
-            whole = self.folded
-            _subtract_matrix(whole.indptr, whole.indices, whole.data, features, change, gradient)
+            folded = self.folded
+            _subtract_matrix(folded.indptr, folded.indices, folded.data, features, change, gradient)
 
 
 @kernel

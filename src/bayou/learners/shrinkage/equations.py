@@ -49,19 +49,19 @@ class Factorization(NamedTuple):
 
     def variances(self) -> np.ndarray:
         """Return the diagonal of A^-1."""
-        found = self.rest.copy()
+        diagonal = self.rest.copy()
         if len(self.exact):
             inverse = lapack.dtrtri(self.lower, lower=1)[0]
-            found[self.exact] = self.root**2 * np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse))
-        return found
+            diagonal[self.exact] = self.root**2 * np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse))
+        return diagonal
 
     def drawn(self, mean: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return mean + S L'^-1 z, with sqrt(rest) z for the features that are not exact."""
-        found = mean + np.sqrt(self.rest) * z
+        weights = mean + np.sqrt(self.rest) * z
         if len(self.exact):
             half = lapack.dtrtrs(self.lower, z[self.exact], lower=1, trans=1)[0]
-            found[self.exact] = mean[self.exact] + self.root * half
-        return found
+            weights[self.exact] = mean[self.exact] + self.root * half
+        return weights
 
 
 def factored(sums: NormalEquations, d: np.ndarray, a: float, screening: float, width: int) -> Factorization:
@@ -89,9 +89,9 @@ def solution(
     goal = root * sums.against
     met = np.flatnonzero(sums.diagonal)
     if len(factor.exact) == len(met):  # every feature that can have a weight is exact
-        found = np.zeros(len(d))
-        found[met] = factor.root * _solved(factor.lower, goal[met])
-        return found
+        solved = np.zeros(len(d))
+        solved[met] = factor.root * _solved(factor.lower, goal[met])
+        return solved
     divide = factor.rest[: len(d)] / d
 
     def times(z: np.ndarray) -> np.ndarray:
@@ -112,9 +112,9 @@ def solution(
             image = times(direction)
             step = size / (direction @ image)
             z, residual = z + step * direction, residual - step * image
-    found = np.zeros(len(d))
-    found[met] = root[met] * _solved(_lower(sums, met, root[met], a), goal[met])
-    return found
+    solved = np.zeros(len(d))
+    solved[met] = root[met] * _solved(_lower(sums, met, root[met], a), goal[met])
+    return solved
 
 
 def _lower(sums: NormalEquations, some: np.ndarray, root: np.ndarray, a: float) -> np.ndarray:
@@ -147,10 +147,10 @@ def _solved(lower: np.ndarray, right: np.ndarray) -> np.ndarray:
 @kernel(fastmath={"reassoc", "contract"})
 def _times(matrix, x):
     """Return the product of x with the leading square block of a matrix of the size of x."""
-    found = empty(x.size, np.float64)
+    product_vector = empty(x.size, np.float64)
     for i in range(x.size):
         product = 0.0
         for j in range(x.size):
             product += matrix[i, j] * x[j]
-        found[i] = product
-    return found
+        product_vector[i] = product
+    return product_vector

@@ -210,10 +210,10 @@ class Shrinkage(Learner):
         return Scores(expected if self._parameters["bounded"] else mean.copy(), mean, noise * spread, noise)
 
     def _means(self, batch: Batch, rows: slice) -> np.ndarray:
-        found = np.empty(rows.stop - rows.start)
+        means = np.empty(rows.stop - rows.start)
         weights, intercept = self._vectors[1], self._intercept_mean(self._vectors[1])
-        write_scores(batch.indptr[rows.start : rows.stop + 1], batch.indices, batch.values, weights, intercept, found)
-        return found
+        write_scores(batch.indptr[rows.start : rows.stop + 1], batch.indices, batch.values, weights, intercept, means)
+        return means
 
     def _intercept_mean(self, weights: np.ndarray) -> float:
         """Return the score of a row without features, under some weights."""
@@ -226,18 +226,18 @@ class Shrinkage(Learner):
 
     def _spreads(self, batch: Batch, rows: slice, example: int) -> np.ndarray:
         """Return x'A^-1 x of each row, including the intercept's part."""
-        found = np.empty(rows.stop - rows.start)
+        spreads = np.empty(rows.stop - rows.start)
         factor = self._factored(example)
         block = max(1, (1 << 22) // len(self._products))
         for start in range(rows.start, rows.stop, block):
-            part = slice(start, min(start + block, rows.stop))
-            x = np.zeros((part.stop - part.start, len(self._products)))
-            indptr = batch.indptr[part.start : part.stop + 1]
+            chunk = slice(start, min(start + block, rows.stop))
+            x = np.zeros((chunk.stop - chunk.start, len(self._products)))
+            indptr = batch.indptr[chunk.start : chunk.stop + 1]
             entries = slice(indptr[0], indptr[-1])
             x[np.repeat(np.arange(len(x)), np.diff(indptr)), batch.indices[entries]] = batch.values[entries]
             x[:, -1] = self._has_intercept and not self._centred
-            found[part.start - rows.start : part.stop - rows.start] = self._spread(x, factor)
-        return found
+            spreads[chunk.start - rows.start : chunk.stop - rows.start] = self._spread(x, factor)
+        return spreads
 
     def _spread(self, x: np.ndarray, factor: Factorization) -> np.ndarray:
         """Return x'A^-1 x of dense rows with the column of ones; centers `x` in place."""
@@ -288,14 +288,14 @@ class Shrinkage(Learner):
             first = not self._vectors[2].any()
             d = np.ones(self._size) if first else np.maximum(np.abs(weights), self._parameters["floor"])
             self._factor = factored(sums, d, a, screening, len(self._products))
-            found = solution(self._products, sums, self._factor, d, a, weights, screening)
-            if not (np.abs(found) <= far).all():
-                found = np.clip(np.nan_to_num(found), -far, far)
-            found[np.abs(found) <= self._parameters["floor"]] = 0.0  # d stays at the floor
-            if first and not found.any():
+            solved = solution(self._products, sums, self._factor, d, a, weights, screening)
+            if not (np.abs(solved) <= far).all():
+                solved = np.clip(np.nan_to_num(solved), -far, far)
+            solved[np.abs(solved) <= self._parameters["floor"]] = 0.0  # d stays at the floor
+            if first and not solved.any():
                 return done  # first label 0, or only one to center: nothing learned, d stays 1
-            moved = np.max(np.abs(found - weights))
-            weights[:], self._vectors[2, : self._size] = found, d
+            moved = np.max(np.abs(solved - weights))
+            weights[:], self._vectors[2, : self._size] = solved, d
             if moved <= self._parameters["tolerance"] * np.max(np.abs(weights)):
                 return done
         return iterations
@@ -342,19 +342,19 @@ class Shrinkage(Learner):
             products = sums.products - sums.examples * np.outer(sums.middle, sums.middle)
             np.fill_diagonal(products, sums.diagonal)
             exact = 1e-13 * float(np.abs(sums.against).max(initial=0.0))
-            found = l1_solver.maximise(products, sums.against, self.penalty_at(self._examples), tolerance=exact)
-        return found[: self._n_features]
+            weights = l1_solver.maximise(products, sums.against, self.penalty_at(self._examples), tolerance=exact)
+        return weights[: self._n_features]
 
     def _draw(self, batch: Batch, seed: np.uint64, purpose: str, scores: np.ndarray) -> None:
         """Draw from the joint posterior: w + sqrt(s) S L'^-1 z, z standard normal, keyed by (seed, draw, feature)."""
         factor, count = self._factored(self._examples), self._products[-1, -1]
-        for draw, found in enumerate(scores):
+        for draw, row_scores in enumerate(scores):
             z = _normals(seed, draw, len(self._products)) * math.sqrt(self.noise)
             weights = factor.drawn(self._vectors[1], z)
             intercept = self._intercept_mean(weights)
             if self._centred:
                 intercept += z[-1] * math.sqrt(1.0 / count if count else WIDE)
-            write_scores(batch.indptr, batch.indices, batch.values, weights, intercept, found)
+            write_scores(batch.indptr, batch.indices, batch.values, weights, intercept, row_scores)
 
     # --- merging ------------------------------------------------------------------------------------------------
 
@@ -368,8 +368,8 @@ class Shrinkage(Learner):
     def _merge_one(self, other: Self, base: Self | None, examples: int) -> None:
         """Add what `other` has learned; this learner has the sums of `examples`."""
         if base is not None:
-            known = np.diagonal(base._products)
-            if any((np.diagonal(heir._products) < known * (1 - MERGE_ROUNDING)).any() for heir in (self, other)):
+            base_squares = np.diagonal(base._products)
+            if any((np.diagonal(heir._products) < base_squares * (1 - MERGE_ROUNDING)).any() for heir in (self, other)):
                 raise BadModel("base knows more than the models grown from it; give a common ancestor.")
         shares = np.array([examples, other._examples])
         heirs = [(self, 1.0, shares[0]), (other, 1.0, shares[1])] + ([(base, -1.0, base._examples)] if base else [])
@@ -399,7 +399,7 @@ def _add_products(matrix, x):
 
 @kernel
 def _normals(seed, draw, size):
-    found = empty(size, np.float64)
+    normals = empty(size, np.float64)
     for feature in range(size):
-        found[feature] = normal(seed, draw, feature)
-    return found
+        normals[feature] = normal(seed, draw, feature)
+    return normals

@@ -175,7 +175,7 @@ class SpikeSlab(Learner):
         if self._passes[ENDED] > self._passes[AVERAGED] and weights.any():
             self._freeze()  # not before further data arrive
         examples, example = batch_arrays(batch, signs, weights), np.uint64(self._examples)
-        known = SpikeSlabState(
+        weights_state = SpikeSlabState(
             self._state,
             self._intercept_state,
             self._has_intercept,
@@ -186,12 +186,12 @@ class SpikeSlab(Learner):
         )
         # also for predictions, as long as no second pass has begun: this kernel is faster
         if self._stretch == 1 and self._passes[AVERAGED] == 0:
-            vector_kernel.stream(examples, known, example, mean, variance)
+            vector_kernel.stream(examples, weights_state, example, mean, variance)
         else:
             again, standing = self._passes[ENDED] > 0, p["batch_size"] > 1
             averages = self._averages, self._intercept_averages
             frozen = scalar_kernel.FrozenAverages(*averages, again, self._stretches, self._stretch, standing)
-            scalar_kernel.stream(examples, known, frozen, example, mean, variance)
+            scalar_kernel.stream(examples, weights_state, frozen, example, mean, variance)
         # temper 0: by the mean alone
         probabilities(self._link, False, 0.0 if self._selects else 1.0, mean, variance, probability)
         return Scores(probability, mean, variance)
@@ -288,12 +288,12 @@ class SpikeSlab(Learner):
                 mine, theirs = self._arrays()[name], other._arrays()[name]
                 before = None if base is None else base._arrays()[name]
                 for start in range(0, len(mine), 1 << 18):  # rows at a time, to bound the copies
-                    part = slice(start, start + (1 << 18))
-                    old = np.zeros_like(mine[part]) if before is None else before[part]
-                    if (np.minimum(mine[part], theirs[part]) < old * (1 - 1e-6))[:, COUNTS].any():
+                    rows = slice(start, start + (1 << 18))
+                    old = np.zeros_like(mine[rows]) if before is None else before[rows]
+                    if (np.minimum(mine[rows], theirs[rows]) < old * (1 - 1e-6))[:, COUNTS].any():
                         raise BadModel("base knows more than the models grown from it; give a common ancestor.")
-                    news = (theirs[part] != old).any(axis=1)
-                    both = news & (mine[part] != old).any(axis=1)
+                    news = (theirs[rows] != old).any(axis=1)
+                    both = news & (mine[rows] != old).any(axis=1)
                     alone = start + np.flatnonzero(news & ~both)
                     both = start + np.flatnonzero(both)
                     summed = mine[both].astype(np.float64) + theirs[both] - old[both - start]

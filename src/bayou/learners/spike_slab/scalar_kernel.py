@@ -45,8 +45,8 @@ class FrozenAverages(NamedTuple):
 
 
 @inlined
-def _believed(weights, frozen, feature, here, learns):
-    """Return (mean, variance, whether selected) of a weight in stretch `here`.
+def _believed(weights, frozen, feature, stretch, learns):
+    """Return (mean, variance, whether selected) of a weight in a stretch of examples.
 
     If the prior's factor is held, the held one is used where it is of this stretch; otherwise a learned row renews it.
     """
@@ -58,28 +58,28 @@ def _believed(weights, frozen, feature, here, learns):
         held, held_shift = np.float64(state[feature, HELD_PRECISION]), np.float64(state[feature, HELD_SHIFT])
         if not frozen.standing:
             held, held_shift = held + precision, held_shift + shift
-        if frozen.stretches[feature] == here and held > 0.0:
+        if frozen.stretches[feature] == stretch and held > 0.0:
             mean, variance = held_shift / held, 1.0 / held
         elif learns:
             held = 1.0 / variance - (0.0 if frozen.standing else precision)
             held_shift = mean / variance - (0.0 if frozen.standing else shift)
             state[feature, HELD_PRECISION] = max(min(held, MOST), -MOST)
             state[feature, HELD_SHIFT] = max(min(held_shift, MOST), -MOST)
-            frozen.stretches[feature] = here
+            frozen.stretches[feature] = stretch
     return mean, variance, selected
 
 
 @inlined
-def _add_factor(state, feature, at, precision, shift, share, count):
+def _add_factor(state, feature, column, precision, shift, share, count):
     """Add to the sums of one class; share: added to COUNT, 0 if the example was counted in an earlier pass."""
     noise = rounding_phase(feature, count) if state.itemsize == 4 else 0.0
-    grown = np.float64(state[feature, at + PRECISION]) + precision
-    state[feature, at + PRECISION] = min(max(add_rounding_noise(grown, noise), 0.0), MOST)
-    moved = np.float64(state[feature, at + NATURAL_MEAN]) + shift
-    state[feature, at + NATURAL_MEAN] = max(min(add_rounding_noise(moved, noise), MOST), -MOST)
+    grown = np.float64(state[feature, column + PRECISION]) + precision
+    state[feature, column + PRECISION] = min(max(add_rounding_noise(grown, noise), 0.0), MOST)
+    moved = np.float64(state[feature, column + NATURAL_MEAN]) + shift
+    state[feature, column + NATURAL_MEAN] = max(min(add_rounding_noise(moved, noise), MOST), -MOST)
     if share > 0.0:
-        met = np.float64(state[feature, at + COUNT]) + share
-        state[feature, at + COUNT] = min(add_rounding_noise(met, noise), MOST)
+        met = np.float64(state[feature, column + COUNT]) + share
+        state[feature, column + COUNT] = min(add_rounding_noise(met, noise), MOST)
 
 
 @kernel
@@ -104,10 +104,10 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
         size = indptr[row + 1] - start + 1
         c = examples.weights[row]
         sign, half = (1.0, 0) if examples.labels[row] > 0 else (-1.0, 1)
-        at, average = NEGATIVE * half, NEGATIVE_AVERAGE * half
+        column, average = NEGATIVE * half, NEGATIVE_AVERAGE * half
         repeats = 1 if c <= 1.0 else int(min(math.ceil(c), MOST_REPEATS))
         share = np.float64(c) / repeats
-        here = np.int64(example) // frozen.stretch + 1
+        stretch = np.int64(example) // frozen.stretch + 1
         example += np.uint64(c != 0.0)
         for repeat in range(repeats):
             m = s2 = score = spread = 0.0
@@ -122,7 +122,7 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                 else:
                     feature = indices[start + k - 1]
                     x = np.float64(state.dtype.type(values[start + k - 1]))
-                    mean, variance, selected = _believed(weights, frozen, feature, here, c != 0.0)
+                    mean, variance, selected = _believed(weights, frozen, feature, stretch, c != 0.0)
                     out[k, PRECISION] = averages[feature, average + PRECISION]
                     out[k, NATURAL_MEAN] = averages[feature, average + NATURAL_MEAN]
                 if selected or not weights.selects:
@@ -144,8 +144,8 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                 score_mean[row], score_variance[row] = score, spread
             if c == 0.0:
                 break
-            whole = math.sqrt(1.0 + s2)
-            slope, curvature = links.slope_and_curvature(links.PROBIT, sign * m / whole)
+            deviation = math.sqrt(1.0 + s2)
+            slope, curvature = links.slope_and_curvature(links.PROBIT, sign * m / deviation)
             # Phase 3: compute the example's new factor for each weight, and add its difference from the old one.
             for k in range(size):
                 x = xs[k]
@@ -155,13 +155,13 @@ def stream(examples, weights, frozen, example, score_mean, score_variance):
                 d = 1.0 / (1.0 + max(s2 - own, 0.0) + own * (1.0 - curvature))
                 precision = x * x * curvature * d
                 shift = max(min(means[k] * precision, MOST), -MOST)
-                shift += max(min(x * sign * slope * whole * d, MOST), -MOST)
+                shift += max(min(x * sign * slope * deviation * d, MOST), -MOST)
                 new = out[k, PRECISION] == 0.0 and out[k, NATURAL_MEAN] == 0.0
                 precision, shift = share * (precision - out[k, PRECISION]), share * (shift - out[k, NATURAL_MEAN])
                 if k == 0:
-                    intercept[at + PRECISION] = min(max(intercept[at + PRECISION] + precision, 0.0), MOST)
-                    intercept[at + NATURAL_MEAN] = max(min(intercept[at + NATURAL_MEAN] + shift, MOST), -MOST)
-                    intercept[at + COUNT] += share * new
+                    intercept[column + PRECISION] = min(max(intercept[column + PRECISION] + precision, 0.0), MOST)
+                    intercept[column + NATURAL_MEAN] = max(min(intercept[column + NATURAL_MEAN] + shift, MOST), -MOST)
+                    intercept[column + COUNT] += share * new
                 else:
                     count = example + np.uint64(repeat << 24)
-                    _add_factor(state, indices[start + k - 1], at, precision, shift, share * new, count)
+                    _add_factor(state, indices[start + k - 1], column, precision, shift, share * new, count)

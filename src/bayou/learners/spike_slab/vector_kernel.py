@@ -136,11 +136,13 @@ def stream(examples, weights, example, score_mean, score_variance):
                 shift = shift + push
                 precision, shift = precision * share, shift * share
                 if k == 0 and weights.has_intercept:
-                    at = NEGATIVE * half
-                    intercept[at + PRECISION] = min(intercept[at + PRECISION] + extract_lane(precision, 0), MOST)
-                    intercept[at + NATURAL_MEAN] = max(
-                        min(intercept[at + NATURAL_MEAN] + extract_lane(shift, 0), MOST), -MOST
+                    column = NEGATIVE * half
+                    intercept[column + PRECISION] = min(
+                        intercept[column + PRECISION] + extract_lane(precision, 0), MOST
                     )
-                    intercept[at + COUNT] += share
+                    intercept[column + NATURAL_MEAN] = max(
+                        min(intercept[column + NATURAL_MEAN] + extract_lane(shift, 0), MOST), -MOST
+                    )
+                    intercept[column + COUNT] += share
                 scatter_add_half(state, features, k, half, precision, shift, share, most, count)
     state[spare] = 0

@@ -81,16 +81,16 @@ def freeze_averages(state, averages, inclusion_prior, slab_variance):
     for row in range(state.shape[0]):
         precision = shift = old_precision = old_shift = 0.0
         for half in range(2):
-            at, average = NEGATIVE * half, NEGATIVE_AVERAGE * half
-            count = np.float64(state[row, at + COUNT])
+            column, average = NEGATIVE * half, NEGATIVE_AVERAGE * half
+            count = np.float64(state[row, column + COUNT])
             if count == 0.0:
                 continue
             old_precision += averages[row, average + PRECISION] * count
             old_shift += averages[row, average + NATURAL_MEAN] * count
-            precision += state[row, at + PRECISION]
-            shift += state[row, at + NATURAL_MEAN]
-            averages[row, average + PRECISION] = state[row, at + PRECISION] / count
-            averages[row, average + NATURAL_MEAN] = state[row, at + NATURAL_MEAN] / count
+            precision += state[row, column + PRECISION]
+            shift += state[row, column + NATURAL_MEAN]
+            averages[row, average + PRECISION] = state[row, column + PRECISION] / count
+            averages[row, average + NATURAL_MEAN] = state[row, column + NATURAL_MEAN] / count
         if precision > 0.0:
             new = _inclusion(precision, shift, inclusion_prior, slab_variance)
             moved = max(moved, abs(new - _inclusion(old_precision, old_shift, inclusion_prior, slab_variance)))
