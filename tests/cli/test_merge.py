@@ -57,6 +57,14 @@ def test_two_models_become_one(run, tmp_path):
     assert (counters.weight, counters.mean_loss) == (1000.0, pytest.approx(0.15))
 
 
+def test_weights_of_a_learned_scale_do_not_merge(run, tmp_path):
+    a, b = (saved(tmp_path / f"{k}", k, Marginal(16, scale="learned")) for k in (1, 2))
+    done = run("merge", a, b, "--out", tmp_path / "c")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "do not add up" in done.stderr
+    assert not (tmp_path / "c").exists()
+
+
 def test_three_models_and_the_order_does_not_matter(run, tmp_path):
     paths = [saved(tmp_path / f"m{k}", k) for k in range(3)]
     assert run("merge", *paths, "--out", tmp_path / "x").exit_code == 0

@@ -98,6 +98,19 @@ def test_two_halves_are_the_whole(data, tmp_path) -> None:
     assert bayou.load(tmp_path / "both.bayou").extras.counters.examples == 3000
 
 
+def test_a_setting_of_the_learner_is_kept_by_a_resumed_model(data, tmp_path) -> None:
+    lines = data.read_text().splitlines(keepends=True)
+    (tmp_path / "1.svm").write_text("".join(lines[:1234]))
+    (tmp_path / "2.svm").write_text("".join(lines[1234:]))
+    how = "--bits", "8", "--learner", "marginal", "--set", "scale=learned"
+    run(tmp_path / "1.svm", *how, "--model", tmp_path / "half.bayou")
+    run(tmp_path / "2.svm", "--resume", tmp_path / "half.bayou", "--model", tmp_path / "both.bayou")
+    run(data, *how, "--model", tmp_path / "whole.bayou")
+    assert bayou.load(tmp_path / "both.bayou").parameters["scale"] == "learned"
+    assert "scale" in bayou.load(tmp_path / "both.bayou")._arrays()
+    assert same(tmp_path / "whole.bayou", tmp_path / "both.bayou")
+
+
 def test_like_takes_the_recipe_and_the_learner_but_no_weights(data, tmp_path) -> None:
     run(data, "--bits", "8", "--set", "combine=share", "--model", tmp_path / "a.bayou")
     run(data, "--like", tmp_path / "a.bayou", "--model", tmp_path / "b.bayou")
