@@ -691,6 +691,8 @@ def _members(value: Any) -> Iterator[str]:
     if inspect.isclass(value) and not issubclass(value, BaseException):
         ours = [base for base in value.__mro__ if base.__module__.startswith("bayou")]
         names = {name for base in ours for name in [*vars(base), *inspect.get_annotations(base)]}
+        if value.__module__.startswith("bayou.learners") and hasattr(value, "learn"):
+            names |= set(vars(value(n_features=4)))  # what the constructor sets
         yield from (f".{name}" for name in names if not name.startswith("_"))
 
 
