@@ -272,7 +272,7 @@ def predict():
     n, told = 0, bayou.predict(rows, model=learner, horizon="next")
     started = cpu()
     with tempfile.NamedTemporaryFile(suffix=".csv") as place, text.output(place.name) as file:
-        table = prediction_files.Csv(file, told.columns, None)
+        table = prediction_files.CsvPredictionWriter(file, told.columns, None)
         for part in told.parts():
             table.write(part)
             n += len(part)
