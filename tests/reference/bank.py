@@ -470,10 +470,10 @@ class BankReference:
         self.log_lengths = look.log_lengths
         self.square[i], self.uses[i] = look.square, look.uses
         self.others += bool(np.any(x**2 != 1.0))
-        self.weight += weight
         if self.passes:
             self.learned += 1
             return look
+        self.weight += weight
         self.losses -= weight * log_sigmoid(y * look.z)
         self.final_losses -= weight * log_sigmoid(y * np.array([look.logit, *look.q]))
         self.shares = share_step(self.shares, look.z, y, self.learned, weight, self.kept)

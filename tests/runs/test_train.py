@@ -109,6 +109,30 @@ def test_chunks_that_are_used_up_cannot_be_read_twice():
     assert twice.passes == 2
 
 
+def test_rows_are_repeated_in_later_passes_alone(tmp_path):
+    """Then they count less in a bank, even if the run is interrupted; rows after the run are new."""
+    table, options = clicks(), {**OPTIONS, "learner": "bank"}
+    table.to_csv(tmp_path / "c.csv", index=False)
+    whole = bayou.train(tmp_path / "c.csv", **options, passes=3)
+
+    def stop(progress):
+        if progress.passed == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    parted = bayou.train(tmp_path / "c.csv", **options, passes=3, model=tmp_path / "m.bayou", on_progress=stop)
+    assert (parted.signal, parted.passes) == (signal.SIGINT, 1)
+    again = bayou.train(tmp_path / "c.csv", resume=tmp_path / "m.bayou")
+    assert again.passes == 3
+    assert same(again.learner, whole.learner)
+    once, thrice = bayou.train(table, **options).learner, bayou.train([table] * 3, **options).learner
+    assert again.learner.levels == once.levels != thrice.levels
+    assert again.learner.examples == thrice.examples
+    assert (again.learner.variance[thrice.touched] > thrice.variance[thrice.touched]).all()
+    batch = next(iter(bayou.sources.open(clicks(500, seed=1), extras=again.learner.extras)))
+    again.learner.learn(batch)
+    assert again.learner.levels != once.levels
+
+
 def test_resume_and_like_take_a_path_or_a_learner(tmp_path):
     monday, tuesday = clicks(seed=1), clicks(seed=2)
     first = bayou.train(monday, **OPTIONS, model=tmp_path / "m.bayou")

@@ -41,6 +41,10 @@ back, P = S(mean / sqrt(1 + C8 variance)). A draw has the weights of one lane (`
 is learned from delayed outputs (`ensembles.delayed`) and used by `predict(batch, horizon="later")`. The weights shown
 are those of this combination, linearized at its current state (`weights`).
 
+**Passes.** After `end_pass` rows are repeated: in the lanes they have a weight of .2 in the second pass and of .1 in
+later ones, and both combinations rest. Repeated rows of full weight would make lanes too certain, and combinations
+would learn to believe lanes that have seen the labels. After `new_stream` rows are new again.
+
 **Pairs** of features have lanes of their own, one output each (`pairs`).
 
 Banks that learned separately are merged by adding the gains of their lanes (`merging`); the combination of such lanes

@@ -20,7 +20,7 @@ from bayou.learners.bank.combination import Combination, combine, learn_sampled_
 from bayou.learners.bank.dropping import Dropping
 from bayou.learners.bank.groups import GroupPriors
 from bayou.learners.bank.head import Head
-from bayou.learners.bank.lanes import LaneState, run_lanes
+from bayou.learners.bank.lanes import STREAM_WEIGHT, LaneState, run_lanes
 from bayou.learners.bank.pairs import PairLanes
 from bayou.learners.ensembles.delayed import N_LEARNED, N_PASSES, DelayBlock, DelayedRows, log_losses
 
@@ -66,6 +66,7 @@ class LaneRunner:
         self._lanes, self.groups, self.pairs, self.head = lanes, groups, pairs, head
         self.width = lanes.width + sum(len(beside.lanes) for beside in (pairs, head) if beside is not None)
         self._discarded: np.ndarray | None = None
+        self.stream = lanes.stream
 
     def empty_outputs(self, n_rows: int) -> np.ndarray:
         """Allocate lane outputs for some rows: mean and variance of the score in every lane."""
@@ -170,7 +171,7 @@ class BankRunner:
         learns_delayed = learns and not n_passes and self._later.is_kept.any()
         delayed = np.full((2, rows.n_rows), np.nan) if learns_delayed else None
         run = _Run(rows, outputs, self._live, _empty_scores(rows.n_rows), delayed, queue)
-        row = 0
+        row, weight_before = 0, float(self._lanes.stream[STREAM_WEIGHT])
         while row < rows.n_rows:
             stop_example = -1 if n_passes else self._dropping.next_stop(examples)
             run = run._replace(measured=None if n_passes else self._dropping.measured)
@@ -179,6 +180,8 @@ class BankRunner:
                 if queue is not None:
                     queue.drain()
                 self._dropping.at_stop(stop_example)
+        if n_passes:  # losses are those of new rows, and so is the weight that they are divided by
+            self._lanes.stream[STREAM_WEIGHT] = weight_before
         return BankScores(run.scores, delayed)
 
     def predict(self, rows: LabelledRows, combination: Combination, examples: int) -> Scores:
