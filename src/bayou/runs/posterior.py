@@ -47,7 +47,7 @@ def posterior(model: str | os.PathLike[str] | Learner) -> pa.Table:
     seen = seen_features(learner)
     view = None if learner.record.task == "multiclass" else learner.weight_view(seen.features)
     if view is None or view.joint is None:
-        dropped = "; its head was dropped, as it did not pay" * bool(learner.parameters.get("head"))
+        dropped = "; its head was dropped" * bool(learner.parameters.get("head"))
         raise BadInput(
             f"this {learner.name} model has no joint posterior: it keeps no correlations of its weights{dropped}. "
             f"Train a bank for two classes with {setting('head', 256)}, or joint with {setting('covariance', 'full')}."
