@@ -228,12 +228,11 @@ def _calls_of_evaluation() -> Iterator[Call]:
     losses = {"batch": _batch(), "weights": np.zeros(3), "intercept": 0.0, "link": 0}
     yield Call("comparator_losses", _own(evaluate.comparator_losses), **losses)
     yield Call("meter_for", _own(evaluate.meter_for), task="binary", regret=False, curve_points=3)
-    scored = {"labels": Y, "weights": np.ones(4), "comparator_losses": None, "nonzeros": 3, "nearer": None}
-    for kind, said in ((evaluate.Meter, "probabilities"), (evaluate.RegressionMeter, "means")):
+    scored = {"labels": Y, "weights": np.ones(4), "comparator_losses": None, "nonzeros": 3}
+    for kind, own in ((evaluate.Meter, {}), (evaluate.RegressionMeter, {"nearer": None})):
         yield Call(kind.__name__, _own(kind), regret=False, curve_points=3)
-        yield Call(f"{kind.__name__}.add", _method(kind, "add"), **{said: np.full(4, 0.5)}, **scored)
-    several = {**scored, "probabilities": np.full((4, 2), 0.5), "classes": [0, 1], "unseen": np.zeros(4)}
-    del several["nearer"]
+        yield Call(f"{kind.__name__}.add", _method(kind, "add"), predictions=np.full(4, 0.5), **scored, **own)
+    several = {**scored, "predictions": np.full((4, 2), 0.5), "classes": [0, 1], "unseen": np.zeros(4)}
     yield Call("ClassMeter", _own(evaluate.ClassMeter), regret=False, curve_points=3)
     yield Call("ClassMeter.add", _method(evaluate.ClassMeter, "add"), **several)
     for name, function in simulate.GENERATORS.items():
