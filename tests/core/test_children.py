@@ -88,7 +88,7 @@ def test_processes_of_experiments_are_safe(data):
     methods = (Method("AdaGrad", "AdaGrad", {}, "learning_rate", (0.1,)),)
     panel = Panel("tiny", "tiny", "random", {"n_features": 20, "active": 0.5}, 20, methods, 10, (1, 1))
     draws = [PanelDraw(panel, seed, 100) for seed in range(2)]
-    assert len(jobs.run_all(draws, 2, lambda done, total: None)) == 2
+    assert len(jobs.run_all(draws, 2, lambda share: None)) == 2
     assert ran(data) == ""
 
 
