@@ -182,7 +182,7 @@ def test_rows_the_learner_refuses_are_skipped_alone(tmp_path) -> None:
         (["--format", "xml"], 2, "svmlight"),
         (["--model", "nosuch/m.bayou"], 2, "no folder"),
         (["--resume", "nosuch.bayou"], 1, "no such model"),
-        (["--positive", "1", "--label-above", "2"], 2, "both given"),
+        (["--positive", "1", "--label-above", "2"], 2, "cannot be combined"),
     ],
 )
 def test_wrong_usage_gets_a_sentence(data, arguments, code, sentence) -> None:
