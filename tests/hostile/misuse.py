@@ -255,6 +255,9 @@ def _calls_of_sources() -> Iterator[Call]:
     Path("d.svm").write_text("1 0:1 2:2\n-1 1:1\n1 0:1\n-1 2:3\n")
     table = pa.table({"s": ["a", "b"] * 6, "n": [1.5, None] * 6, "w": [1, 2] * 6, "y": [1, 0] * 6})
     _learner().save("good.bayou")
+    bank = learners.Bank(n_features=3, head=2)
+    bank.learn(_batch())
+    bank.save("head.bayou")
     opened = _defaults(sources.open)
 
     def read(**arguments: Any) -> Any:
@@ -295,7 +298,9 @@ def _calls_of_sources() -> Iterator[Call]:
         "threads": 0,
     }
     yield Call("predict", _own(predicted), data="d.svm", model="good.bayou", **asked)
-    yield Call("features", _own(bayou.features), **_defaults(bayou.features, model="good.bayou"))
+    shown = {"by": "mean", "view": "model", "per_class": 5, "class_name": None, "selected": False, "index": False}
+    yield Call("features", _own(bayou.features), model="good.bayou", top=5, pairs=False, **shown)
+    yield Call("posterior", _own(bayou.posterior), model="head.bayou")
     yield Call("contrast", _own(bayou.contrast), **_defaults(bayou.contrast, model="good.bayou", weights={"a=1": 1.0}))
 
 
