@@ -7,9 +7,12 @@
     python benchmarks/bank.py speed            time per feature of the lanes, time per example of combining
     python benchmarks/bank.py combining        CPU time per example of the lanes and of both combinations
     python benchmarks/bank.py weights          CPU time per feature of rows of weight 1 and 16; Marginal, too
+    python benchmarks/bank.py head             what the head gains on each set, and whether it is kept
+    python benchmarks/bank.py headcost         time per row with it and without
 
 Options: --data DIR (the real sets; by default the folder BAYOU_DATA), --cache DIR, --examples N (long), --sets a,b
-(units, parts, start), --repeats N (speed). Log loss is that of predictions made before each example was learned from.
+(units, parts, start, head; head takes covtype_shuffled and criteo:10000, the first rows, too), --heads a,b (head),
+--repeats N (speed, headcost). Log loss is that of predictions made before each example was learned from.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import quality_peers
 import quality_sets
 from speed import click_rows, median_seconds
 
@@ -300,7 +304,90 @@ def weights(args: argparse.Namespace) -> None:
                 print(f"{stream:24}{kernel:20}{light:8.2f}{heavy:12.2f}{heavy / light:8.2f}", flush=True)
 
 
-PARTS = {"combining": combining, "units": units, "long": long, "parts": parts, "start": start, "speed": speed}
+# Of long streams the first rows, as many as the page of the lab has.
+FIRST_ROWS = {"talkingdata": 60_000, "flights": 60_000, "frappe": 60_000, "openbandit": 40_000, "ipinyou": 40_000}
+FIRST_ROWS |= {"nsl_kdd": 40_000, "newsgroups": 14_000, "enron_spam": 12_000, "imdb": 12_000}
+
+
+def mean_log_loss(probability: np.ndarray, y: np.ndarray) -> float:
+    own = np.where(y > 0, probability, 1.0 - probability)
+    return float(-np.mean(np.log(np.maximum(own, np.exp(-quality_peers.SUREST)))))
+
+
+def head(args: argparse.Namespace) -> None:
+    """Log loss with a head, 100 ln(with / without): live, and for later rows, the last 30 % after the first 70 %.
+
+    Whether the head is kept to the end, and whether it predicts later rows.
+    """
+    names = [*quality_sets.SETS, *quality_sets.MORE, "covtype_shuffled"]
+    every = args.sets.split(",") if args.sets else [f"{name}:{FIRST_ROWS.get(name, '')}" for name in names]
+    heads = [int(head) if head.isdigit() else head for head in args.heads.split(",")]
+    print(
+        f"{'set':18}{'rows':>8}{'live':>9}{'later':>9}"
+        + "".join(f"{f'head={head}: live, later':>44}" for head in heads)
+    )
+    gains = []
+    for given in every:
+        name, _, rows = given.partition(":")
+        X, y = quality_sets.load(name.removesuffix("_shuffled"), args.data, args.cache)
+        fields = quality_sets.fields(name.removesuffix("_shuffled"), args.data, args.cache)
+        order = np.random.default_rng(0).permutation(len(y)) if name.endswith("_shuffled") else np.arange(len(y))
+        order = order[: int(rows or len(y))]
+        X, y, cut = X[order], y[order], int(0.7 * len(order))
+        groups = None if fields is None else fields[X.indices]
+        batch, found = Batch.from_arrays(X.indptr, X.indices, X.data, y, groups=groups), {}
+        for size in (0, *heads):
+            learner = Bank(X.shape[1], head=size)
+            told = learner.learn(batch[:cut])
+            later = learner.predict(batch[cut:], horizon="later").probability
+            told = np.concatenate([told, learner.learn(batch[cut:])])
+            losses = [mean_log_loss(told, y), mean_log_loss(later, y[cut:])]
+            found[size] = np.array(losses), [output.kept for output in learner.lanes if "head" in str(output.lane)]
+        base = found[0][0]
+        gains.append([100.0 * np.log(found[size][0] / base) for size in heads])
+        each = "".join(
+            f"{live:+12.2f} %{later:+10.2f} %  {'kept' if any(found[size][1]) else 'dropped':16}"
+            for size, (live, later) in zip(heads, gains[-1], strict=True)
+        )
+        print(f"{name:18}{len(y):8,}{base[0]:9.4f}{base[1]:9.4f}{each}", flush=True)
+    for word, of in (("mean", np.mean), ("worst", np.max)):
+        print(f"{word:44}" + "".join(f"{a:+12.2f} %{b:+10.2f} %{'':18}" for a, b in of(gains, axis=0)))
+
+
+def headcost(args: argparse.Namespace) -> None:
+    """Rows of indicators whose values follow Zipf's law, with a head that is kept; runs take turns."""
+    print(f"{'indicators':>10}{'slots':>8}{'us a row: wall':>16}{'CPU':>8}{'more wall':>12}{'more CPU':>10}")
+    for length in (14, 39):
+        random, values = np.random.default_rng(0), 2**16 // length
+        chances = np.cumsum(1.0 / np.arange(1, values + 1) ** 1.1)
+        cells = np.searchsorted(chances, random.random((200_000, length)) * chances[-1]) + np.arange(length) * values
+        score = random.normal(0, 0.5, 2**16)[cells].sum(axis=1) - 1.0
+        y = np.where(random.random(len(score)) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+        ends = np.arange(0, cells.size + 1, length)
+        batch = Batch.from_arrays(ends, cells.ravel(), np.ones(cells.size), y).astype("float32")
+        times: dict[int, list] = {size: [] for size in (0, 64, 128, 256)}
+        for _ in range(args.repeats):
+            for size, spent in times.items():
+                learner, clocks = Bank(2**16, head=size), (time.perf_counter, time.process_time)
+                before = [clock() for clock in clocks]
+                learner.learn(batch)
+                spent.append([1e6 * (clock() - then) / len(y) for clock, then in zip(clocks, before, strict=True)])
+        least = {size: np.min(spent, axis=0) for size, spent in times.items()}
+        for size, (wall, cpu) in least.items():
+            more = 100.0 * (least[size] / least[0] - 1.0)
+            print(f"{length:10}{size:8}{wall:16.3f}{cpu:8.3f}{more[0]:+10.0f} %{more[1]:+8.0f} %", flush=True)
+
+
+PARTS = {
+    "head": head,
+    "headcost": headcost,
+    "combining": combining,
+    "units": units,
+    "long": long,
+    "parts": parts,
+    "start": start,
+    "speed": speed,
+}
 PARTS["weights"] = weights
 
 
@@ -311,6 +398,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("quality-cache"))
     parser.add_argument("--sets", help="real sets, by their names in quality_sets.py")
     parser.add_argument("--examples", type=int, default=10 * MILLION)
+    parser.add_argument("--heads", default="auto", help="numbers of features, or auto")
     parser.add_argument("--repeats", type=int, default=7)
     args = parser.parse_args()
     PARTS[args.part](args)

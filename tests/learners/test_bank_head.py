@@ -7,10 +7,11 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import bayou
-from bayou import Batch
+from bayou import Batch, rounds
 from bayou.core.state import contents_of, restore
 from bayou.kernels.row_layout import batch_arrays
 from bayou.learners import Bank, Classes
+from bayou.learners.bank import dropping
 from bayou.learners.bank import head as heads
 from bayou.learners.bank.head import Head, new_state
 from bayou.learners.bank.head_kernels import EXCESS, FADING, FOLDED, RETRY, SCALE
@@ -219,7 +220,7 @@ def saved_and_loaded(bank):
 def test_a_bank_with_a_head_is_the_same_in_any_batches_and_after_any_resumption(head):
     X, y = columns(9000, np.linspace(0.3, 0.05, 30), seed=11)
     whole, expected = learned(Bank(n_features=30, head=head), X, y)
-    cuts = (1, 2, 100, 6143, 6144, 6145, 7000, 8191, 8192, 8193)
+    cuts = (1, 2, 100, 7000, 8191, 8192, 8193)
     pieces, probabilities = learned(Bank(n_features=30, head=head), X, y, cuts, resumes=True)
     assert (probabilities == expected).all()
     apart = ("later", "tally", "delayed")  # they depend on the rows at hand
@@ -241,6 +242,7 @@ def test_a_head_that_pays_is_kept_and_one_that_does_not_is_dropped(monkeypatch):
     assert not dropped.lanes[-1].kept
     assert len(dropped.to_bytes()) < len(kept.to_bytes())
     told, again = dropped.learn(batch_of(X, y)), saved_and_loaded(dropped)
+    assert all((array == again._arrays()[name]).all() for name, array in dropped._arrays().items())
     assert np.isfinite(told).all()
     assert (again.predict(batch_of(X, y)).probability == dropped.predict(batch_of(X, y)).probability).all()
     assert np.isfinite(dropped.weights_at(np.arange(40)).variance).all()
@@ -259,6 +261,51 @@ def test_a_bank_without_its_dropped_head_shows_the_weights_of_its_lanes(monkeypa
     assert bank.intercept[0] + bank.mean[:2] @ [1.0, 2.0] == pytest.approx(score, abs=0.5)
     assert 0 < bank.intercept[1] < 1
     assert (bank.variance[:2] > 0).all()
+
+
+def test_what_is_measured_without_the_head_is_a_bank_that_has_none():
+    X, y = columns(5000, np.linspace(0.3, 0.05, 30), seed=15)
+    bank, probability = learned(Bank(n_features=30, head="auto"), X, y)
+    plain, expected = learned(Bank(n_features=30, head=0), X, y)
+    twin, own = bank._dropping.twin, plain._combination.slots
+    for without, other in ((twin.live, plain._combination), (twin.later, plain._later_combination)):
+        slots = slice(0, other.slots.stop)
+        np.testing.assert_allclose(without.stacker_mean[:, slots], other.stacker_mean[:, slots], atol=1e-9)
+        np.testing.assert_allclose(without.shares[slots], other.shares[slots], atol=1e-9)
+        assert not without.is_kept[other.slots.stop :].any()
+    with_head, without = (-np.log(np.where(y > 0, p, 1 - p)) for p in (probability, expected))
+    gaps = without - with_head
+    assert own.stop < bank._combination.slots.stop
+    np.testing.assert_allclose(twin.progress, [1.0, gaps.sum(), (gaps**2).sum(), with_head.sum()], rtol=1e-6)
+
+
+@pytest.mark.parametrize("worth", [-10.0, 10.0])
+def test_later_rows_are_predicted_with_the_head_only_if_that_pays(monkeypatch, worth):
+    monkeypatch.setattr(heads, "FIRST_LOOK", 2048)
+    monkeypatch.setattr(dropping, "WORTH_LATER", worth)
+    X, y = columns(2048, np.linspace(0.3, 0.05, 30), seed=16)
+    bank, _ = learned(Bank(n_features=30, head="auto"), X, y)
+    plain, _ = learned(Bank(n_features=30, head=0), X, y)
+    later, expected = (each.predict(batch_of(X, y), horizon="later").probability for each in (bank, plain))
+    assert np.allclose(later, expected, atol=1e-6) == (worth > 0)
+    again = saved_and_loaded(bank)
+    assert (again.predict(batch_of(X, y), horizon="later").probability == later).all()
+    bank._dropping.drop_auto_head()
+    assert not bank._head.live
+    later = bank.predict(batch_of(X, y), horizon="later").probability
+    np.testing.assert_allclose(later, expected, atol=1e-6)
+
+
+def test_shards_go_on_without_a_head_unless_it_was_asked_for():
+    X, y = columns(600, np.linspace(0.3, 0.05, 30), seed=17)
+    banks = [Bank(n_features=30, head=head) for head in ("auto", 0)]
+    for bank in banks:
+        rounds.apply(bank, rounds.add(rounds.learn_shard(bank, [batch_of(X, y)], 2.0, task) for task in range(2)), 2.0)
+        bank.recombine([batch_of(X, y)])
+    told, expected = (bank.predict(batch_of(X, y)).probability for bank in banks)
+    np.testing.assert_allclose(told, expected, atol=1e-6)
+    with pytest.raises(bayou.BadInput, match="head=0"):
+        rounds.learn_shard(Bank(n_features=30, head=5), [batch_of(X, y)], 2.0)
 
 
 def test_a_bank_with_a_head_shows_the_joint_posterior_and_draws_from_it():
@@ -282,7 +329,7 @@ def test_a_bank_with_a_head_shows_the_joint_posterior_and_draws_from_it():
 
 def test_a_file_from_before_there_was_a_head_has_none():
     X, y = columns(50, np.full(5, 0.4), seed=14)
-    bank, _ = learned(Bank(n_features=5), X, y)
+    bank, _ = learned(Bank(n_features=5, head=0), X, y)
     header, arrays = contents_of(bank)
     assert "head" not in header["parameters"]
     again = restore(Bank, header, {name: bayou.core.model_file.packed(array) for name, array in arrays.items()})

@@ -29,6 +29,7 @@ from bayou.kernels.huge_pages import aligned_zeros
 from bayou.kernels.vector import LANES, load, pad_to_lanes, store
 from bayou.learners.bank import combination_kernels as levels
 from bayou.learners.bank.lanes import ADAGRAD_RATE, LaneState
+from bayou.learners.ensembles.delayed import MIN_PROBABILITY
 from bayou.learners.ensembles.shares import shares_from_losses
 from bayou.learners.ensembles.stackers import STACKER_PRIOR
 
@@ -156,8 +157,8 @@ def new_combinations(
 
 def drop_outputs(combination: Combination, slots: np.ndarray) -> None:
     """Drop the outputs of some slots: condition the stackers on c_k = 0, and renormalize the shares."""
-    for slot in slots.tolist():
-        combination.is_kept[slot] = 0.0
+    for slot in slots[combination.is_kept[slots] > 0].tolist():
+        combination.is_kept[slot] = combination.stacker_prior[slot] = 0.0
         for mean, covariance in zip(combination.stacker_mean, combination.stacker_covariance, strict=True):
             gain = covariance[:, slot] / covariance[slot, slot]
             mean -= gain * mean[slot]
@@ -197,6 +198,19 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
                         store(losses, slot, load(losses, slot) - log(load(products, slot)))
                         store(products, slot, load(products, slot) * 0.0 + 1.0)
         levels.carry_shares(combination, tile, n)
+
+
+@kernel
+def add_gaps(signs, weights, with_head, without, first, last, sums):
+    """Add up how much more learned rows in [first, last) cost without the head, its square, and their loss with it."""
+    for row in range(first, last):
+        c, y = np.float64(weights[row]), signs[row]
+        if c != 0.0:
+            loss = -math.log(max(with_head[row] if y > 0 else 1.0 - with_head[row], MIN_PROBABILITY))
+            other = -math.log(max(without[row] if y > 0 else 1.0 - without[row], MIN_PROBABILITY))
+            sums[0] += c * (other - loss)
+            sums[1] += (c * (other - loss)) ** 2
+            sums[2] += c * loss
 
 
 @kernel

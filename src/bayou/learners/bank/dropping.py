@@ -25,24 +25,35 @@ from bayou.learners.bank.lanes import (
 )
 from bayou.learners.bank.pairs import MIN_LANE_GAIN, PairLanes
 
+# The head predicts later rows if it has lowered their delayed loss by this share.
+WORTH_LATER = 1e-3
+TINY = 1e-300
 # Number of outputs that are kept, by the number of examples after which the others are dropped.
 NARROWING = {4096: 12, 16384: 8}
 
 
-# Progress of a twin: whether it learns; the losses summed before.
-LEARNS, TOTAL = range(2)
+# Progress of a twin.
+#   MEASURES      1 while the live one learns
+#   GAPS          sum over measured rows of the live loss without the head less that with it
+#   GAP_SQUARES   the same of its square
+#   LOSS          sum over measured rows of the live loss with the head
+MEASURES, GAPS, GAP_SQUARES, LOSS, PROGRESS = range(5)
 
 
 class HeadTwin(NamedTuple):
-    """A combination without the head, that shows what the head is worth."""
+    """Combinations of the same lanes without the head, which show what the head is worth."""
 
-    combination: Combination
+    live: Combination  # learns from some rows of each doubling
+    later: Combination  # learns from the same delayed rows as that with the head
     progress: np.ndarray
+    predicts: np.ndarray  # 1 if `later` predicts later rows
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays, keyed by their names in the model file."""
-        arrays = {f"twin {name}": array.reshape(1, -1) for name, array in self.combination.arrays().items()}
-        return arrays | {"twin progress": self.progress.reshape(1, -1)}
+        named = {f"twin {name}": array for name, array in self.live.arrays().items()}
+        named |= {f"later twin {name}": array for name, array in self.later.arrays().items()}
+        named |= {"twin progress": self.progress, "later twin predicts": self.predicts}
+        return {name: array.reshape(1, -1) for name, array in named.items()}
 
 
 class Dropping:
@@ -70,6 +81,11 @@ class Dropping:
         self._live, self._later, self._static = live, later, static
         self._lanes, self._groups, self._pairs, self._narrows = lanes, groups, pairs, narrows
         self._head, self._twin = head, twin
+        self._pairs_of_combinations = [(live, later)] if twin is None else [(live, later), (twin.live, twin.later)]
+        if twin is not None:
+            self._drop_in(twin.live, twin.later, self._head_slots)
+            twin.progress[MEASURES] = 1.0
+        self._new_twin = {} if twin is None else {name: array.copy() for name, array in twin.arrays().items()}
 
     def next_stop(self, examples: int) -> int:
         """Return the number of examples at which outputs may be dropped next; -1 for never."""
@@ -86,9 +102,19 @@ class Dropping:
         return self._head if self._head is not None and self._head.is_auto and self._head.live else None
 
     @property
-    def measured(self) -> Combination | None:
-        """The combination without the head, while it learns beside the live one."""
-        return self._twin.combination if self._twin is not None and self._twin.progress[LEARNS] else None
+    def twin(self) -> HeadTwin | None:
+        """The combinations without the head, as long as it may be dropped."""
+        return None if self._auto_head is None else self._twin
+
+    @property
+    def later(self) -> Combination:
+        """The combination that predicts later rows."""
+        twin = self.twin
+        return self._later if twin is None or not twin.predicts[0] else twin.later
+
+    @property
+    def _head_slots(self) -> np.ndarray:
+        return np.arange(0) if self._head is None else 2 + np.flatnonzero(self._live.lane_of >= self._head.column)
 
     def at_stop(self, examples: int) -> None:
         """Drop the outputs that do not pay, at a number of examples that `next_stop` returned."""
@@ -98,18 +124,35 @@ class Dropping:
             narrowed = self._narrows and examples in NARROWING
             if narrowed or examples == self._pairs.next_check_example(examples - 1):
                 self._drop_pairs(self._pairs)
-        if (head := self._auto_head) is not None and self._twin is not None:
-            start, end = head.next_look(examples - 1)
-            if examples in (start, end):
-                self._measure_head(head, self._twin, examples == end)
+        if (twin := self.twin) is not None and self._head is not None:
+            start, end = self._head.next_look(examples - 1)
+            if examples == start:
+                twin.live.copy_from(self._live)
+                drop_outputs(twin.live, self._head_slots)
+                twin.progress[MEASURES] = 1.0
+            elif examples == end:
+                self._judge_head(self._head, twin)
 
     def drop(self, slots: np.ndarray) -> None:
         """Drop outputs: condition the stackers on c_k = 0, and disable lanes that have no output left."""
-        drop_outputs(self._live, slots)
-        drop_outputs(self._later, self.later_slots(slots))
-        if self._later.is_kept.any():  # one that had all of the shares may be gone
-            reset_shares(self._later)
+        for live, later in self._pairs_of_combinations:
+            self._drop_in(live, later, slots)
         self.refresh()
+
+    def drop_auto_head(self) -> None:
+        """Drop the head, if it was not asked for by its size; later rows are predicted as if there had been none."""
+        if (twin := self.twin) is not None and self._head is not None:
+            self._later.copy_from(twin.later)
+            self.drop(self._head_slots)
+            self._head.clear()
+            for name, array in twin.arrays().items():  # as a new one, which files are read into
+                array[:] = self._new_twin[name]
+
+    def _drop_in(self, live: Combination, later: Combination, slots: np.ndarray) -> None:
+        drop_outputs(live, slots)
+        drop_outputs(later, self.later_slots(slots))
+        if later.is_kept.any():  # one that had all of the shares may be gone
+            reset_shares(later)
 
     def later_slots(self, slots: np.ndarray) -> np.ndarray:
         """Return the slots of the same outputs in the combination for later rows."""
@@ -118,13 +161,14 @@ class Dropping:
     def refresh(self) -> None:
         """Update settings and priors to the outputs that are kept."""
         live, settings = self._live, self._lanes.settings
-        live.stacker_prior[2:] *= live.is_kept[2:]
-        self._later.stacker_prior[2:] *= self._later.is_kept[2:]
+        for pair in self._pairs_of_combinations:
+            for combination in pair:
+                combination.stacker_prior[2:] *= combination.is_kept[2:]
         is_live = np.bincount(live.lane_of, live.is_kept[live.slots], minlength=self._lanes.width) > 0
         if self._pairs is not None:
             self._pairs.live = is_live[self._pairs.column : self._pairs.column + len(self._pairs.lanes)].tolist()
         if self._head is not None:
-            self._head.live = bool(is_live[self._head.column])
+            self._head.live = bool(is_live[self._head.column :].any())
         is_live = is_live[: self._lanes.width]
         settings[IS_ACTIVE] = is_live
         settings[USE_DECAY, ~is_live] = 1.0
@@ -135,21 +179,18 @@ class Dropping:
         settings[TIME_DECAY, ~is_live] = 1.0
         self._groups.refresh()
 
-    def _measure_head(self, head: Head, twin: HeadTwin, ends: bool) -> None:
-        """Begin to learn a combination without the head; at the end drop the head if that was hardly worse."""
-        total = self._live.summed_losses()[self._live.shares.size]
-        slots = 2 + np.flatnonzero(self._live.lane_of >= head.column)
-        if not ends:
-            twin.combination.copy_from(self._live)
-            drop_outputs(twin.combination, slots)
-            twin.progress[:] = 1.0, total
-            return
-        without = twin.combination.summed_losses()[self._live.shares.size] - twin.progress[TOTAL]
-        gain = math.log(without / (total - twin.progress[TOTAL])) if total > twin.progress[TOTAL] else 0.0
-        twin.progress[:] = 0.0
-        if not head.pays(gain):
-            self.drop(slots)
-            head.clear()
+    def _judge_head(self, head: Head, twin: HeadTwin) -> None:
+        """Choose the combination for later rows by delayed losses, and drop a head that has not paid live.
+
+        What is undecided is kept: three standard errors are added to the gain. Delayed losses depend on the rows at
+        hand, so only predictions of later rows may depend on them.
+        """
+        with_head, without = (each.summed_losses()[each.shares.size] for each in (self._later, twin.later))
+        twin.predicts[0] = with_head >= (1.0 - WORTH_LATER) * without
+        _, gaps, squares, loss = twin.progress.tolist()
+        twin.progress[MEASURES] = 0.0
+        if not head.pays((gaps + 3.0 * math.sqrt(squares)) / max(loss, TINY)):
+            self.drop_auto_head()
 
     def _drop_weakest(self, n_kept: int) -> None:
         """Keep the `n_kept` outputs with the most evidence, summed over the stackers, and drop the others."""

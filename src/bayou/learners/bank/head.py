@@ -56,7 +56,8 @@ from bayou.learners.bank.pairs import PairLane
 AUTOMATIC = "auto"
 MAX_SLOTS = 1024
 # With "auto" the head is dropped after FIRST_LOOK examples or a later power of two, unless it has lowered the loss of
-# up to MAX_MEASURED rows before by WORTH, times the square of its non-zeros in a row over 100.
+# measured rows by WORTH, times the square of its non-zeros in a row over 100. Measured are the first FIRST_LOOK rows,
+# and of each doubling the last quarter, up to MAX_MEASURED.
 FIRST_LOOK, MAX_MEASURED, WORTH = 8192, 8192, 5e-3
 # Key of the scale's draws.
 SCALE_KEY = np.uint64(2**64 - 3)
@@ -71,14 +72,8 @@ _MATRICES = ("precision", "covariance")
 def new_state(n_features: int, n_slots: int, has_intercept: bool, max_candidates: int = MAX_CANDIDATES) -> HeadState:
     """Return the state at the prior."""
     width = tiled(n_slots + 1)
-    stream, vectors = np.zeros(kernels.NUMBERS), np.zeros(6 * width)
-    shift, prior = vectors[:width], vectors[width : 2 * width]
-    stream[[kernels.TAKEN, kernels.LIMIT]] = 1.0, n_slots
-    stream[[kernels.MARK, kernels.UNIT]] = kernels.FIRST_MARK, 1.0
-    prior[0] = kernels.INTERCEPT_PRECISION
-    covariance = aligned_zeros(2 * width, width, "float64").reshape(-1)
-    covariance[[0, width * width]] = has_intercept / kernels.INTERCEPT_PRECISION
-    return HeadState(
+    vectors = np.zeros(6 * width)
+    state = HeadState(
         has_intercept=has_intercept,
         table=aligned_zeros(n_features, kernels.GAIN + 1, "float64"),
         groups=aligned_zeros(n_features, 1, "uint8").reshape(-1),
@@ -86,17 +81,27 @@ def new_state(n_features: int, n_slots: int, has_intercept: bool, max_candidates
         features=np.zeros(width, np.int64),
         precision=aligned_zeros(width, width, "float64").reshape(-1),
         vectors=vectors,
-        shift=shift,
-        prior=prior,
-        covariance=covariance,
+        shift=vectors[:width],
+        prior=vectors[width : 2 * width],
+        covariance=aligned_zeros(2 * width, width, "float64").reshape(-1),
         mean=vectors[2 * width : 4 * width],
         waiting=vectors[4 * width :],
         group_variance=np.zeros(kernels.GROUPS),
-        stream=stream,
+        stream=np.zeros(kernels.NUMBERS),
         candidates=np.zeros(max_candidates, np.int64),
         n_candidates=np.zeros(1, np.int64),
         work=aligned_zeros(3 * width + N_VECTORS, width, "float64").reshape(-1),
     )
+    _set_prior(state, n_slots)
+    return state
+
+
+def _set_prior(state: HeadState, n_slots: int) -> None:
+    """Set the numbers that are not 0 at the prior."""
+    state.stream[[kernels.TAKEN, kernels.LIMIT]] = 1.0, n_slots
+    state.stream[[kernels.MARK, kernels.UNIT]] = kernels.FIRST_MARK, 1.0
+    state.prior[0] = kernels.INTERCEPT_PRECISION
+    state.covariance[[0, state.prior.size**2]] = state.has_intercept / kernels.INTERCEPT_PRECISION
 
 
 def checked_head(head: Any) -> int | str:
@@ -120,7 +125,7 @@ class Head:
         self.is_auto = isinstance(n_slots, str)
         self.state = new_state(n_features, kernels.MANY_SLOTS if isinstance(n_slots, str) else n_slots, has_intercept)
         if self.is_auto:
-            self.state.stream[[kernels.LIMIT, kernels.AUTO]] = kernels.FEW_SLOTS, 1.0
+            self._choose_slots_later()
         self.column, self.live = column, True
         self._settled: Head | None = None
 
@@ -155,7 +160,7 @@ class Head:
     def next_look(self, examples: int) -> tuple[int, int]:
         """Return the numbers of examples between which its worth is measured next."""
         end = max(FIRST_LOOK, 1 << int(examples).bit_length())
-        return end - min(end // 4, MAX_MEASURED), end
+        return 0 if end == FIRST_LOOK else end - min(end // 4, MAX_MEASURED), end
 
     def pays(self, gain: float) -> bool:
         """Return whether lowering the logarithm of the loss by `gain` is worth its time."""
@@ -163,10 +168,15 @@ class Head:
         return gain >= WORTH * (inside / 100.0) ** 2
 
     def clear(self) -> None:
-        """Forget everything, so that files hold nothing of it."""
+        """Forget everything, so that files hold nothing of it. For a head whose size was not asked for."""
         for array in self.state[1:]:
             array[nonzero_rows(array.reshape(len(array), -1))] = 0
+        _set_prior(self.state, kernels.FEW_SLOTS)
+        self._choose_slots_later()
         self._settled = None
+
+    def _choose_slots_later(self) -> None:
+        self.state.stream[[kernels.LIMIT, kernels.AUTO]] = kernels.FEW_SLOTS, 1.0
 
     def will_choose(self, examples: int) -> bool:
         """Return whether this many more examples may exchange features, which changes tables of any of them."""
@@ -194,8 +204,6 @@ class Head:
     def restore(self) -> None:
         """Recompute what files do not store, after the arrays were loaded."""
         state, taken = self.state, self.taken
-        if not taken:  # it has been dropped
-            return
         features = state.features[1:taken]
         if not 1 <= taken <= self.width or state.stream[kernels.LIMIT] >= self.width:
             raise BadModel(f"the model's head has {taken - 1} features, more than there is room for.")

@@ -70,10 +70,10 @@ from bayou.core.prediction import WeightView
 from bayou.core.sharding import ShardingLearner
 from bayou.core.validation import feature_numbers
 from bayou.learners.bank import presets
-from bayou.learners.bank.combination import DELAYED_LOSS, new_combination, new_combinations
-from bayou.learners.bank.dropping import Dropping, HeadTwin
+from bayou.learners.bank.combination import DELAYED_LOSS, Combination, new_combinations
+from bayou.learners.bank.dropping import PROGRESS, Dropping, HeadTwin
 from bayou.learners.bank.groups import GroupPriors, LearnedPrior
-from bayou.learners.bank.head import Head, checked_head
+from bayou.learners.bank.head import AUTOMATIC, Head, checked_head
 from bayou.learners.bank.inspection import OutputInfo, outputs_of, stages_of
 from bayou.learners.bank.lanes import new_lanes
 from bayou.learners.bank.linearization import intercept_of, lane_reading, log_odds_reading, weights_of
@@ -104,8 +104,8 @@ class Bank(Ensemble, ShardingLearner):
             "auto" and "auto,factors", which drop those that do not pay.
         cross: which features are paired: "columns" (`Batch.groups`), "all", or a list of pairs of groups.
         pair_bits: the weights of pairs are hashed to 2^pair_bits places.
-        head: number of features, those used most, whose weights have a joint posterior; 0 for none, "auto" for as
-            many as rows of their length can afford, for as long as it pays.
+        head: number of features, those used most, whose weights have a joint posterior; 0 for none. "auto" takes 128,
+            or 64 in rows of more than 100 features, for as long as it pays, and none in shards and rounds.
 
     >>> from bayou import Batch
     >>> learner = Bank(n_features=10)
@@ -182,10 +182,13 @@ class Bank(Ensemble, ShardingLearner):
         self._static = static | ~static.any()
         self._combination, self._later_combination = new_combinations(lanes, outputs, self._static, n_stackers)
         self._delayed = DelayedRows()
-        self._by_rows_at_hand = ("tally", "delayed", *(f"later {name}" for name in self._later_combination.arrays()))
+        later = self._later_combination.arrays()
+        self._by_rows_at_hand = "tally", "delayed", *(f"later {name}" for name in later)
+        self._by_rows_at_hand += tuple(f"later twin {name}" for name in (*later, "predicts"))
         self._twin = None
         if joint is not None and joint.is_auto:
-            self._twin = HeadTwin(new_combination(lanes, outputs, n_stackers), np.zeros(2))
+            twins = new_combinations(lanes, outputs, self._static, n_stackers)
+            self._twin = HeadTwin(*twins, np.zeros(PROGRESS), np.zeros(1))
         self._lanes, self._pairs, self._head, self._groups = lanes, pair_lanes, joint, GroupPriors(lanes)
         live, later = self._combination, self._later_combination
         self._dropping = Dropping(
@@ -284,6 +287,10 @@ class Bank(Ensemble, ShardingLearner):
         return self._runner.predict(rows, frozen_combination(self), self._examples)
 
     @property
+    def _used_later(self) -> Combination:
+        return self._dropping.later
+
+    @property
     def supports_later(self) -> bool:
         """True if the combination for later rows has learned enough to be used, and has outputs left."""
         return super().supports_later and bool(self._later_combination.is_kept.any())
@@ -305,8 +312,10 @@ class Bank(Ensemble, ShardingLearner):
 
     @property
     def sharding(self) -> BankSharding:
-        if self._head is not None:
-            raise BadInput("a bank with a head cannot be trained in shards yet; use head=0.")
+        """The operations on this bank as a shard. It goes on without a head of "auto"."""
+        self._dropping.drop_auto_head()
+        if self._head is not None and not self._head.is_auto:
+            raise BadInput(f"a bank with a head cannot be trained in shards yet; use head={AUTOMATIC!r} or head=0.")
         return BankSharding(self)
 
     def _merge_many(self, others: list[Self], base: Self | None) -> None:

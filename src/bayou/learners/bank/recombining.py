@@ -30,6 +30,7 @@ def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
     """Learn rows with the lanes alone; `renews`: whether their priors are recomputed meanwhile."""
     check_writable(bank)
     with bank._lock:
+        bank._dropping.drop_auto_head()
         negative, chunks = checked_chunks(bank, batch)
         for chunk in chunks:
             rows = LabelledRows(*chunk)
@@ -46,6 +47,7 @@ def recombine(
     """Relearn the combinations from scratch; return the mean log loss of the rows (`Bank.recombine`)."""
     check_writable(bank)
     with bank._lock:
+        bank._dropping.drop_auto_head()
         live, later = _new_combinations(bank)
         n_counted, total_loss, total_weight = 0, 0.0, 0.0
         for batch in require_labels(batches):

@@ -16,8 +16,8 @@ from bayou.core.batch import Batch
 from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.core.prediction import Scores
 from bayou.kernels.row_layout import batch_arrays
-from bayou.learners.bank.combination import Combination, combine, learn_sampled_rows
-from bayou.learners.bank.dropping import Dropping
+from bayou.learners.bank.combination import Combination, add_gaps, combine, learn_sampled_rows
+from bayou.learners.bank.dropping import GAPS, LOSS, MEASURES, Dropping, HeadTwin
 from bayou.learners.bank.groups import GroupPriors
 from bayou.learners.bank.head import Head
 from bayou.learners.bank.lanes import STREAM_WEIGHT, LaneState, run_lanes
@@ -145,7 +145,6 @@ class _Run(NamedTuple):
     scores: Scores
     delayed: np.ndarray | None = None  # results of the combination for later rows; None if it does not learn
     queue: threads.WorkQueue | None = None  # for deferred work that follows the lanes
-    measured: Combination | None = None  # learns beside `combination`, without results
 
 
 class BankRunner:
@@ -171,15 +170,8 @@ class BankRunner:
         learns_delayed = learns and not n_passes and self._later.is_kept.any()
         delayed = np.full((2, rows.n_rows), np.nan) if learns_delayed else None
         run = _Run(rows, outputs, self._live, _empty_scores(rows.n_rows), delayed, queue)
-        row, weight_before = 0, float(self._lanes.stream[STREAM_WEIGHT])
-        while row < rows.n_rows:
-            stop_example = -1 if n_passes else self._dropping.next_stop(examples)
-            run = run._replace(measured=None if n_passes else self._dropping.measured)
-            row, examples = self._run_to_stop(run, row, examples, stop_example)
-            if examples == stop_example:
-                if queue is not None:
-                    queue.drain()
-                self._dropping.at_stop(stop_example)
+        weight_before = float(self._lanes.stream[STREAM_WEIGHT])
+        self._run(run, examples, stops=learns and not n_passes)
         if n_passes:  # losses are those of new rows, and so is the weight that they are divided by
             self._lanes.stream[STREAM_WEIGHT] = weight_before
         return BankScores(run.scores, delayed)
@@ -187,7 +179,7 @@ class BankRunner:
     def predict(self, rows: LabelledRows, combination: Combination, examples: int) -> Scores:
         """Predict rows of weight 0 with one of the combinations."""
         run = _Run(rows, self._lanes.empty_outputs(rows.n_rows), combination, _empty_scores(rows.n_rows))
-        self._run_to_stop(run, 0, examples, -1)
+        self._run(run, examples, stops=False)
         return run.scores
 
     def count_losses(
@@ -202,9 +194,10 @@ class BankRunner:
         combine(outputs, nothing, nothing, self._live, 0, 0, 0, scores, scores, scores)
         self._learn_sampled(outputs, nothing, nothing, NO_ROWS, False, np.empty((2, 0)))
 
-    def _run_to_stop(self, run: _Run, row: int, examples: int, stop_example: int) -> tuple[int, int]:
-        """Run rows from `row` on until `stop_example` examples are learned; return (next row, examples learned)."""
-        rows, queue, n_rows = run.rows, run.queue, run.rows.n_rows
+    def _run(self, run: _Run, examples: int, stops: bool) -> None:
+        """Run rows; if `stops`, outputs may be dropped at fixed numbers of examples, within delay blocks, too."""
+        rows, queue, n_rows, row = run.rows, run.queue, run.rows.n_rows, 0
+        stop_example = self._dropping.next_stop(examples) if stops else -1
         labels = rows.signs, np.zeros_like(rows.weights) if self._delayed.progress[N_PASSES] else rows.weights
         following: list[Future[None]] = []
         # Long strides suffice for many rows; and the lanes wait for those of pairs at the end of each stride.
@@ -220,16 +213,23 @@ class BankRunner:
                 work[0](*work[1:])
 
         try:
-            for block in self._blocks(run, row, examples, stop_example):
+            for block in self._blocks(run, examples):
                 sampled, ahead = block.sampled, len(block.sampled) > 0 and block.n_examples > 1
                 delayed_outputs = self._lanes.predict(rows.batch.take(sampled), examples) if ahead else run.outputs
-                while row < block.stop and examples != stop_example:
+                while row < block.stop:
                     start, before, stop = row, examples, min(row + stride, block.stop)
                     row, examples = self._lanes.run(rows, start, stop, before, run.outputs, stop_example)
                     submit_combine(combine, run.outputs, *labels, run.combination, start, row, before, *run.scores[:3])
-                    if run.measured is not None:
-                        unused = _empty_scores(rows.n_rows)[:3]
-                        submit_combine(combine, run.outputs, *labels, run.measured, start, row, before, *unused)
+                    twin = self._dropping.twin if stops else None
+                    if twin is not None and twin.progress[MEASURES]:
+                        submit_combine(_measure, run, twin, start, row, before)
+                    if examples == stop_example:
+                        if queue is not None:
+                            queue.drain()
+                        while following:
+                            following.pop(0).result()
+                        self._dropping.at_stop(stop_example)
+                        stop_example = self._dropping.next_stop(examples)
                 if len(sampled):
                     submit_combine(
                         self._learn_sampled, delayed_outputs, rows.signs, rows.weights, sampled, ahead, run.delayed
@@ -237,21 +237,27 @@ class BankRunner:
         finally:
             for future in following:
                 future.result()
-        return row, examples
 
-    def _blocks(self, run: _Run, row: int, examples: int, stop_example: int) -> Iterable[DelayBlock]:
+    def _blocks(self, run: _Run, examples: int) -> Iterable[DelayBlock]:
         if run.delayed is None:
-            return [DelayBlock(row, run.rows.n_rows, 0, NO_ROWS)]
-        before = self.n_examples_before
-        stop_example += before if stop_example >= 0 else 0
-        return self._delayed.blocks(run.rows.weights, before + examples, row, stop_example)
+            return [DelayBlock(0, run.rows.n_rows, 0, NO_ROWS)]
+        return self._delayed.blocks(run.rows.weights, self.n_examples_before + examples)
 
     def _learn_sampled(self, outputs: Any, signs: Any, weights: Any, sampled: Any, ahead: bool, delayed: Any) -> None:
         """Update the combination for later rows from `sampled` rows (`learn_sampled_rows`)."""
-        progress = self._delayed.progress
-        progress[N_LEARNED] = learn_sampled_rows(
-            outputs, signs, weights, sampled, ahead, self._later, progress[N_LEARNED], delayed
-        )
+        progress, twin = self._delayed.progress, self._dropping.twin
+        rows = outputs, signs, weights, sampled, ahead
+        for later in (self._later,) if twin is None else (self._later, twin.later):
+            results = delayed if later is self._dropping.later else np.empty_like(delayed)
+            n_learned = learn_sampled_rows(*rows, later, progress[N_LEARNED], results)
+        progress[N_LEARNED] = n_learned
+
+
+def _measure(run: _Run, twin: HeadTwin, first: int, last: int, examples: int) -> None:
+    """Run rows by the live combination without the head, too, and compare the losses."""
+    labels, scores = (run.rows.signs, run.rows.weights), _empty_scores(run.rows.n_rows)
+    combine(run.outputs, *labels, twin.live, first, last, examples, *scores[:3])
+    add_gaps(*labels, run.scores.expected, scores.expected, first, last, twin.progress[GAPS : LOSS + 1])
 
 
 def _empty_scores(n_rows: int) -> Scores:

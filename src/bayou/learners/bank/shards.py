@@ -120,19 +120,22 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
     n_learned = _sum_over_shards(progress[:, N_LEARNED], merged._delayed.progress[N_LEARNED])
     tally = _sum_over_shards([one._delayed.tally for one in banks], merged._delayed.tally)
     losses = _sum_over_shards([one._combination.summed_losses() for one in banks], merged._combination.summed_losses())
-    later_losses = counts @ [one._later_combination.summed_losses() for one in banks] / counts.sum()
     # combinations
     merging.merge_combinations([one._combination for one in banks], counts)
-    merging.merge_combinations([one._later_combination for one in banks], counts)
-    for combination, summed in ((bank._combination, losses), (bank._later_combination, later_losses)):
-        combination.losses[:] = summed, np.ones_like(summed)
-    reset_shares(bank._later_combination)
+    bank._combination.losses[:] = losses, np.ones_like(losses)
+    twins = [one._dropping.twin for one in banks]
+    for parts in ([one._later_combination for one in banks], [twin.later for twin in twins if twin is not None]):
+        if len(parts) == len(banks):
+            later_losses = counts @ [one.summed_losses() for one in parts] / counts.sum()
+            merging.merge_combinations(parts, counts)
+            parts[0].losses[:] = later_losses, np.ones_like(later_losses)
+            reset_shares(parts[0])
     merged._delayed.tally[:], merged._delayed.progress[:] = tally, (n_learned, progress[:, N_PASSES].max())
     merged._combination.copy_from(bank._combination)
     merged._later_combination.copy_from(bank._later_combination)
     if merged._twin is not None and bank._twin is not None:
-        merged._twin.combination.copy_from(bank._twin.combination)
-        merged._twin.progress[:] = bank._twin.progress
+        for name, array in merged._twin.arrays().items():
+            array[:] = bank._twin.arrays()[name]
     # lanes
     merging.merge_lanes([one._lanes for one in banks], merged._lanes)
     if merged._pairs is not None:

@@ -19,6 +19,11 @@ class Ensemble(Learner):
     _delayed: DelayedRows
 
     @property
+    def _used_later(self) -> Any:
+        """The combination that predicts later rows."""
+        return self._later_combination
+
+    @property
     def supports_later(self) -> bool:
         """True if the combination for later rows has learned enough to be used."""
         with self._lock:
@@ -45,4 +50,4 @@ class Ensemble(Learner):
 
 def frozen_combination(ensemble: Ensemble) -> Any:
     """Return the combination that predicts once learning has stopped."""
-    return ensemble._later_combination if ensemble.supports_later else ensemble._combination
+    return ensemble._used_later if ensemble.supports_later else ensemble._combination
