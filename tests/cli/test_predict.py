@@ -199,7 +199,7 @@ def test_tags_can_be_left_out_or_asked_for(run, vw, data, model):
 
 def test_tags_that_come_late_are_told_of(run, vw, tmp_path):
     late = tmp_path / "late.vw"
-    late.write_text("|a x\n" * 400_000 + "last|a x\n")  # more than one block
+    late.write_text("|a x\n" * 220_000 + "last|a x\n")  # more than the megabyte of the first block
     done = run("predict", late, "--model", vw[1])
     assert done.stdout.startswith("probability,mean,variance,low,high\n")
     assert "1 examples have a tag" in done.stderr
