@@ -6,9 +6,7 @@
 **Origins.** The bank learns the first 40, 50, ... 90% of a stream; each time it predicts the next fifth of the rows,
 frozen: by its live combination (`horizon="next"`) and by the one for later rows (`horizon="later"`). Shown is
 100 ln(later / live) of the log losses, the mean of six origins, for rows in the order of the file and shuffled. Each
-time it also says what it expects later rows to cost (`later_loss`), and whether that differs from what it prints. The
-lanes that were the default before learned priors and fading (`presets.EARLIER`) learn the same rows, and 100 ln(now /
-then) of both losses is shown, too: live as it learned, and for later rows.
+time it also says what it expects later rows to cost (`later_loss`), and whether that differs from what it prints.
 
 **At 70%.** All later rows, predicted frozen, against: the share of positives so far; Marginal; AdaGrad; Vowpal Wabbit
 at its defaults, and the best of 15 settings *by these very rows*; scikit-learn's LogisticRegression, C chosen on a
@@ -44,7 +42,6 @@ from scipy import sparse
 
 from bayou import Batch, sources
 from bayou.learners import AdaGrad, Bank, Marginal
-from bayou.learners.bank.presets import EARLIER, as_mappings
 
 Rows, Table, Columns = quality_sets.Rows, quality_sets.Table, quality_sets.Columns
 ORIGINS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -152,25 +149,20 @@ class Stream(NamedTuple):
 
 
 def origins(stream: Stream) -> list[dict]:
-    """Both frozen losses of the next fifth, after each origin, what was expected, and the earlier default's."""
+    """Both frozen losses of the next fifth, after each origin, and what was expected."""
     n, width = stream.X.shape
-    banks = {"now": Bank(width), "earlier": Bank(width, lanes=as_mappings(EARLIER["slim"]))}
-    live = {name: np.empty(0) for name in banks}
-    found, learned = [], 0
+    bank = Bank(width)
+    results, learned = [], 0
     for origin in ORIGINS:
-        here, ahead = int(origin * n), min(int((origin + AHEAD) * n), n)
-        more, rows, told = stream.batch(learned, here), stream.batch(here, ahead), stream.y[here:ahead]
-        about = {"origin": origin}
-        for name, bank in banks.items():
-            live[name] = np.concatenate([live[name], bank.learn(more)])
-            words = "" if name == "now" else f"{name} "
-            about[f"{words}progressive"] = loss(live[name][here // 2 :], stream.y[here // 2 : here])
-            for horizon in HORIZONS:
-                about[words + horizon] = loss(bank.predict(rows, horizon=horizon).probability, told)
-        learned = here
-        later = banks["now"].later_loss()
-        found.append(about | {"expected": later.expected, "error": later.error, "differs": later.differs})
-    return found
+        stop, ahead = int(origin * n), min(int((origin + AHEAD) * n), n)
+        bank.learn(stream.batch(learned, stop))
+        rows, labels = stream.batch(stop, ahead), stream.y[stop:ahead]
+        losses = {horizon: loss(bank.predict(rows, horizon=horizon).probability, labels) for horizon in HORIZONS}
+        learned, later = stop, bank.later_loss()
+        results.append(
+            {"origin": origin, **losses, "expected": later.expected, "error": later.error, "differs": later.differs}
+        )
+    return results
 
 
 def at_70(stream: Stream, known: dict[str, float] | None, peers: bool) -> dict[str, float]:
@@ -272,18 +264,6 @@ def origins_table(found: dict) -> list[list[str]]:
     return lines
 
 
-def earlier_table(found: dict) -> list[list[str]]:
-    def gains(about: dict) -> list[float]:
-        return [gain(about[how], each, f"earlier {each}") for how in ORDERS for each in ("progressive", "later")]
-
-    lines = [["set", "live, in order", "later, in order", "live, shuffled", "later, shuffled"]]
-    lines += [[name, *(f"{each:+.2f}%" for each in gains(about))] for name, about in found.items()]
-    for words, there in [*kinds(found), ("all", list(found.values()))]:
-        means = np.mean([gains(about) for about in there], axis=0)
-        lines.append([f"{words}, mean", *(f"{mean:+.2f}%" for mean in means)])
-    return lines
-
-
 def kinds(found: dict) -> list[tuple[str, list[dict]]]:
     every = [
         (words, [found[n] for n in names if n in found]) for words, names in (("flights", FLIGHTS), ("others", OTHERS))
@@ -336,7 +316,6 @@ def main() -> None:
         print(f"{name}: {gains} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
     tables = {
         "The next fifth, six origins: log loss for later rows against the live combination": origins_table(found),
-        "The same, against the default of before": earlier_table(found),
         "All rows after 70%, in order": peers_table(found, "at 70%"),
         "All rows after 70%, shuffled": peers_table(found, "shuffled at 70%"),
     }
