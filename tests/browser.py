@@ -43,6 +43,10 @@ def find() -> str | None:
     return named or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+class Navigated(AssertionError):
+    """The page went elsewhere, or was loaded again, before it could answer."""
+
+
 class Browser:
     """One browser; `open` gives a page each."""
 
@@ -93,6 +97,8 @@ class Browser:
         while True:
             answer = self._next(deadline)
             if answer.get("id") == self._last:
+                if "navigated" in answer.get("error", {}).get("message", ""):
+                    raise Navigated(f"{method}: {answer['error']}")
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 return answer["result"]
 
@@ -154,9 +160,12 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Until a piece of JavaScript is true."""
+        """Wait until a piece of JavaScript is true, on this page or on the one that takes its place meanwhile."""
         deadline = time.monotonic() + PATIENCE
-        while not self.value(condition):
+        while True:
+            with contextlib.suppress(Navigated):
+                if self.value(condition):
+                    return
             assert time.monotonic() < deadline, f"{condition} never came true; the console says {self.console}"
             time.sleep(0.05)
 

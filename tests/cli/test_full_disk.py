@@ -102,7 +102,8 @@ def test_standard_output_cut_short_is_an_error(places, tmp_path, unbuffered):
     line = "ulimit -f 2; exec {} -m bayou predict {} --model {} > {}"
     done = subprocess.run(
         ["bash", "-c", line.format(sys.executable, places["data"], places["model"], tmp_path / "p.csv")],
-        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        # A file of bytecode would be cut short, too, and read by later tests.
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
     )

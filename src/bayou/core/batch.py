@@ -50,11 +50,11 @@ class Batch:
         positions: int64, the position of each row in its source (a line number, say), or None.
         groups: uint8, the number of each non-zero's column or namespace, for learners that distinguish columns; None
             if not requested or unknown.
-        n_wrapped: number of indices that were wider than 32 bits and had their high half folded in.
+        n_wrapped: number of indices wider than 32 bits, which were wrapped around: their high half was folded in.
         max_row_length, max_abs_value, max_index: upper bounds of the features in a row, the absolute values, and the
             feature indices (-1 if there are none). A slice of a batch keeps these bounds, and `n_wrapped`, of the whole
             batch.
-        ones: whether every value is known to be 1, as for indicators; learners then skip reading the values.
+        is_all_ones: whether every value is known to be 1, as for indicators; learners then skip reading the values.
 
     The CSR arrays and `groups` are read-only.
 
