@@ -73,5 +73,6 @@ def test_commands_that_are_interrupted_while_they_start_end(tmp_path):
         )
         time.sleep(0.3 + 0.5 * k)
         begun.send_signal(signal.SIGINT)
-        assert begun.wait(60) in (0, 130)
+        # Before the command is loaded, the signal itself ends the process; a shell says 130 of that, too.
+        assert begun.wait(60) in (0, 130, -signal.SIGINT)
         assert bayou.load(model).examples > 0
