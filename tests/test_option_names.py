@@ -77,7 +77,7 @@ ERRORS = [
     ("train", {"label": "kind", "label_above": 2.0}, "{label_above} needs numbers"),
     ("train", {"learner": "gaussian", "task": "multiclass"}, "{task:multiclass} was given, but gaussian is for"),
     ("train", {"learner": "gaussian", "positive": "1"}, "{positive} is about two classes"),
-    ("train", {"label": "y", "numeric": ["kind"]}, "Leave it out of {numeric}"),
+    ("train", {"label": "y", "numeric": ["kind"]}, "Remove it from {numeric}"),
     ("compare", {"learners": ["marginal", "marginal"], "label": "y"}, "{learners:marginal} is given twice"),
     ("predict", {"model": "m.bayou", "quantiles": "1.5"}, "{quantiles} has 1.5; give numbers"),
 ]

@@ -61,7 +61,7 @@ def test_weights_of_a_learned_scale_do_not_merge(run, tmp_path):
     a, b = (saved(tmp_path / f"{k}", k, Marginal(16, scale="learned")) for k in (1, 2))
     done = run("merge", a, b, "--out", tmp_path / "c")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "do not add up" in done.stderr
+    assert "cannot be combined" in done.stderr
     assert not (tmp_path / "c").exists()
 
 

@@ -46,6 +46,6 @@ def test_a_pickle_of_a_large_table_holds_what_was_touched(case):
     learner = case.record.load()(n_features=1 << 20, dtype=case.dtype, **arguments)
     learner.learn(Batch.from_rows([{7: 1.0, 1 << 19: 2.0}], labels=[1]))
     parts = len(learner.learners) if case.many else 1
-    # Combinations and an automatic head have a size of their own, 50 kB at most; one whole column of the table has 8 MB.
+    # Combinations and an automatic head take 50 kB at most, whatever the table; one of its columns takes 8 MB.
     assert len(pickle.dumps(learner)) < 64_000 * parts
     assert bits(pickle.loads(pickle.dumps(learner))) == bits(learner)

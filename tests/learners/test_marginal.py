@@ -626,9 +626,9 @@ def test_weights_of_a_learned_scale_do_not_add_up_and_need_a_prior_around_0():
     learners = [Marginal(200, scale="learned") for _ in range(2)]
     for learner in learners:
         learner.learn(batch)
-    with pytest.raises(BadInput, match="do not add up"):
+    with pytest.raises(BadInput, match="cannot be combined"):
         learners[0].merge(learners[1])
-    with pytest.raises(BadInput, match="do not add up"):
+    with pytest.raises(BadInput, match="cannot be combined"):
         _ = learners[0].sharding
     with pytest.raises(BadInput, match="needs prior_mean=0"):
         Marginal(3, scale="learned", prior_mean=[0.0, 1.0, 0.0])

@@ -43,7 +43,7 @@ def test_a_contrast_by_name_agrees_with_that_by_index():
 
 def test_contrasts_that_cannot_be_are_refused():
     learner = pair(Marginal(2))
-    with pytest.raises(bayou.BadInput, match="as many finite weights"):
+    with pytest.raises(bayou.BadInput, match="one finite weight per feature"):
         learner.contrast([0, 1], [1])
     with pytest.raises(bayou.BadInput, match="has not seen the feature 'day=Mon'"):
         bayou.contrast(learner, {"day=Mon": 1})

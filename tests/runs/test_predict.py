@@ -97,7 +97,7 @@ def test_rows_that_are_skipped_take_what_is_kept_with_them(tmp_path):
 
 
 def test_what_cannot_be_kept_is_said(table, model, tmp_path):
-    with pytest.raises(bayou.BadInput, match=r"'ids', which is not there; the columns are .*Did you mean id\?"):
+    with pytest.raises(bayou.BadInput, match=r"'ids', which does not exist; the columns are .*Did you mean id\?"):
         bayou.predict(table, model=model, keep=["ids"]).to_arrow()
     (tmp_path / "x.svm").write_text("1 3:1\n")
     with pytest.raises(bayou.BadInput, match="svmlight"):

@@ -194,7 +194,7 @@ def test_unfinished_bodies_are_bounded_over_all_connections(tmp_path):
             connections[2].sendall(head + part)
         ((status, headers, body),) = answers(connections[2])
         assert (status, headers["retry-after"]) == (503, "1")
-        assert "at most 8,388,608 can be held for all clients together" in json.loads(body)["error"]
+        assert "the limit for all clients together is 8,388,608" in json.loads(body)["error"]
         while unfinished.n_bytes > 2 * len(part):
             time.sleep(0.01)
         assert server.post("/predict", {"a": 1}).status_code == 200  # small ones are answered all the same

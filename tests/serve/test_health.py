@@ -353,7 +353,7 @@ def test_a_follower_says_nothing_of_snapshots_when_it_stops(tmp_path):
 
 
 def test_there_must_be_something_to_follow(tmp_path):
-    with pytest.raises(bayou.BadInput, match="nothing to follow here, or nothing that this user may read"):
+    with pytest.raises(bayou.BadInput, match="no model to follow, or this user cannot read it"):
         Running(tmp_path, {}, read_only=True)
 
 

@@ -45,10 +45,10 @@ def serve(
     limits: Annotated[options.Group, _LIMITS],
     log_format: str = "text",
 ) -> None:
-    """Serve models that learn from what they are sent, over HTTP.
+    """Serve models over HTTP and train them on incoming rows.
 
-    Rows are predicted, rows with labels learned, and labels may come later. What was acknowledged is on disk, whatever
-    happens. The live page is at the address that is shown.
+    The server predicts the rows it receives and learns from those with labels; labels may also arrive later. Everything
+    it has acknowledged is on disk. The address it prints leads to the live page.
 
     Example:
 
@@ -57,28 +57,28 @@ def serve(
         bayou serve --learner bank --data ./state
 
     Args:
-        data: The folder for the log and the snapshots; made if it is not there.
-        model: The model to go on with: FILE, or NAME=FILE again and again.
-        learner: Begin with nothing, by this learner, and take any JSON row.
-        set_: A parameter of --learner: name=value.
-        label: With --learner: the name of the label in rows.
-        weight: With --learner: the name of the weight in rows.
-        host: The address to listen at; others than this machine need --tokens.
-        port: 0: any that is free.
-        tokens: A file of lines `read TOKEN` and `write TOKEN`: who may do what.
+        data: Folder for the log and the snapshots; created if it does not exist.
+        model: Model to start from: FILE, or NAME=FILE; may be repeated.
+        learner: Start an untrained model with this learner; it accepts any JSON row.
+        set_: Parameter of --learner, as name=value.
+        label: With --learner: name of the label in rows.
+        weight: With --learner: name of the weight in rows.
+        host: Address to listen on; an address that other machines can reach requires --tokens.
+        port: Port to listen on; 0 picks a free one.
+        tokens: File with lines `read TOKEN` or `write TOKEN`, which grant access.
         read_only: Follow the snapshots of another server.
         wait: How long rows wait for their labels: 90s, 30min, 12h, 7d.
-        default_label: The label of rows whose own did not come; if not given, they are not learned.
-        open_rows: Rows that wait for labels, at most.
-        snapshot_every: Examples between two snapshots, at least.
-        max_body: Bytes of a request, at most.
-        max_rows: Rows of a request, at most.
-        max_waiting: Requests that wait, at most.
-        max_unfinished: Bytes of all requests together that are not answered yet, at most.
-        log_format: How messages are written to standard error: text, or json, an object per line.
+        default_label: Label for rows whose label never arrives; without it, such rows are not learned.
+        open_rows: Maximum number of rows that wait for labels.
+        snapshot_every: Minimum number of examples between snapshots.
+        max_body: Maximum size of a request, in bytes.
+        max_rows: Maximum number of rows in a request.
+        max_waiting: Maximum number of queued requests.
+        max_unfinished: Maximum total size of unanswered requests, in bytes.
+        log_format: Format of messages on standard error: text, or json (one object per line).
     """
     if learner is not None and model:
-        raise BadUsage("--learner begins with nothing and --model goes on with a model; give one of them.")
+        raise BadUsage("--learner starts an untrained model and --model continues a trained one; give one of them.")
     if learner is None and (set_ or bits is not None or label is not None or weight is not None):
         raise BadUsage("--set, --bits, --label and --weight are for --learner; a model has its own.")
     if read_only and (model or learner):

@@ -230,10 +230,10 @@ class Batch:
     def __getitem__(self, rows: slice) -> Batch:
         """Return a slice of consecutive rows, without copying features."""
         if not isinstance(rows, slice):
-            raise BadInput(f"a batch is cut by slices, such as batch[3:4] for row 3, not by {shortened_repr(rows)}.")
+            raise BadInput(f"a batch is indexed by slices, such as batch[3:4], not by {shortened_repr(rows)}.")
         start, stop, step = rows.indices(len(self))
         if step != 1:
-            raise BadInput("a batch is cut into consecutive rows only; use a slice with step 1.")
+            raise BadInput("a batch can only be sliced into consecutive rows; use step 1.")
         stop = max(start, stop)
         first, last = self.indptr[start], self.indptr[stop]
         cut = self.replace()  # no keywords, for speed: many batches are cut into single rows

@@ -104,7 +104,7 @@ class ClassPrediction:
 
     @property
     def unseen_probability(self) -> np.ndarray:
-        """The probability reserved for unseen classes, one per row; 0 if no class may join."""
+        """The probability reserved for unseen classes, one per row; 0 if new classes cannot be added."""
         return self._scores.unseen_probability
 
     @property
@@ -177,7 +177,7 @@ class ClassPrediction:
         """
         labels = as_row_values(labels, len(self.unseen_probability), "label")
         if labels is None:
-            raise BadInput("give the labels of the rows, one each.")
+            raise BadInput("labels is None; pass one label per row.")
         probability = np.full(len(labels), 0.0)
         for column, label in enumerate(self.labels.tolist()):
             probability = np.where(labels == label, self._scores.expected[:, column], probability)

@@ -159,7 +159,7 @@ def _numbered_classes(learner: Any) -> list[str]:
     """Return names for classes that have none: "0", "1", ... up to the largest label."""
     labels = learner.labels
     if len(labels) and not 0 <= labels.min() <= labels.max() < _MOST_NUMBERS:
-        raise BadModel("the model calls its classes by numbers that data cannot be read by; number them from 0.")
+        raise BadModel("the model numbers its classes in a way that data cannot be read with; number them from 0.")
     return [str(k) for k in range(int(labels.max(initial=-1)) + 1)]
 
 
@@ -256,7 +256,7 @@ class Extras:
                 )
         if any(one != another for one, another in zip(self.classes, other.classes, strict=False)):
             raise BadModel(
-                f"the models call their classes differently; train one of them with {option('like', 'OTHER')}."
+                f"the models have different names of classes; train one of them with {option('like', 'OTHER')}."
             )
         if (
             self.numbering is not None

@@ -473,7 +473,7 @@ class Learner:
             raise no_posterior(self.name)
         features, factors = feature_numbers(features, self._n_features), np.asarray(weights, np.float64)
         if factors.shape != features.shape or not np.isfinite(factors).all():
-            raise BadInput(f"a contrast of {features.size} features needs as many finite weights, one for each.")
+            raise BadInput(f"a contrast of {features.size} features needs one finite weight per feature.")
         with self._lock:
             mean = float(self.weights_at(features).mean @ factors)
             sd = float(np.sqrt(max(factors @ self.covariance(features) @ factors, 0.0)))

@@ -416,7 +416,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return reordered
 
     def _places(self, learner: Classes) -> np.ndarray:
-        """Return the column of each class in the learner; -1 for a class without a row of positive weight."""
+        """Return the learner's column for each class; -1 for a class without rows of positive weight."""
         labels = learner.labels.astype(np.int64)
         columns = np.full(max(labels.max(), self._numbers.max()) + 1, -1)
         columns[labels] = np.arange(len(labels))

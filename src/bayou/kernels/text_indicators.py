@@ -45,9 +45,9 @@ def _scan_64_bytes(context, builder, sig, args):
 
 
 def _numbers(builder, vector, counts):
-    """Return (numbers, which are invalid) of the first `counts` bytes of each word, at most eight.
+    """Return (numbers, invalid flags) parsed from the first `counts` bytes of each word, at most eight.
 
-    Digits are joined to pairs, fours and eights, by products that every processor has in vectors.
+    Digits are combined into pairs, fours and eights by multiplications that all processors can vectorize.
     """
 
     def all_(value):

@@ -241,8 +241,8 @@ class Marginal(DiagonalGaussian, ShardingLearner):
     def _check_addable(self) -> None:
         if self._learns_scale:
             raise BadInput(
-                'marginal models with scale="learned" do not add up, as each has weights of its own scale; train one '
-                "model on all rows, or leave the scale out."
+                'marginal models with scale="learned" cannot be combined, because each has weights on its own scale; '
+                "train one model on all rows, or omit `scale`."
             )
 
 

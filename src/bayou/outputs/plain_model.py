@@ -79,4 +79,4 @@ def write_plain(path: str | os.PathLike[str], learner: Learner, name_of: NameOf 
         rows = [{"feature": INTERCEPT, "weight": plain["intercept"], "inclusion": 1.0}, *plain["features"]]
         write_csv(path, columns, ([row[name] for name in columns] for row in rows))
     else:
-        raise BadInput(f"the file is {path}; its name must end in .csv or .json.")
+        raise BadInput(f"the output file is {path}; its name must end in .csv or .json.")

@@ -231,7 +231,7 @@ class App:
             raise RequestError(403, "without tokens the server answers to this machine's own names alone (Host).")
 
     def _is_trusted(self, request: HttpRequest, scope: str = READ) -> bool:
-        """Return whether the client has a scope; names and paths are not public."""
+        """Return whether the client's token grants `scope`. Model names and paths are shown only to such clients."""
         return self.tokens.may(request.headers.get(b"authorization"), scope)
 
     def _names(self, request: HttpRequest) -> list[str]:

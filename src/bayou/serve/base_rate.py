@@ -17,11 +17,11 @@ Sum = Annotated[float, msgspec.Meta(ge=0.0)]
 
 
 class LabelSums(msgspec.Struct, omit_defaults=True):
-    """Weighted sums over labels, which add up.
+    """Additive weighted sums over labels.
 
     Attributes:
-        classes: weight by class; for two classes -1 and 1. None once there were more than `MAX_CLASSES`.
-        weight, mean, squares: for numbers: the weight, the mean, and the weighted squares around that mean.
+        classes: total weight of each class; binary classes are -1 and 1. None once there are more than `MAX_CLASSES`.
+        weight, mean, squares: for regression: total weight, mean, and weighted sum of squared deviations from it.
     """
 
     classes: dict[int, Sum] | None = {}

@@ -33,7 +33,7 @@ class Client:
     """HTTP client of a server.
 
     Requests that fail because the server is busy, restarting or unreachable are retried for `patience` seconds.
-    Requests to learn carry an id, so that their rows are learned once however often they are sent.
+    Learn requests carry an id, so that their rows are learned only once, even if a request is sent repeatedly.
 
     Args:
         url: the address of the server, such as http://127.0.0.1:8642.

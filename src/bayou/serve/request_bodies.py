@@ -46,8 +46,8 @@ class Unfinished:
             if self.n_bytes + n_bytes > self.max_bytes:
                 raise RequestError(
                     503,
-                    f"requests that are not answered yet hold {self.n_bytes:,} bytes; at most {self.max_bytes:,} can "
-                    "be held for all clients together. Try again in a moment.",
+                    f"unanswered requests hold {self.n_bytes:,} bytes; the limit for all clients together is "
+                    f"{self.max_bytes:,}. Try again in a moment.",
                 )
             self.n_bytes += n_bytes
             scope["unfinished"] = counted + n_bytes

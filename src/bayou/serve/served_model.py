@@ -101,9 +101,8 @@ class ServedModel:
         if read is not None and read.bad_rows and learns:
             row, reason = next(iter(read.bad_rows.items()))
             raise BadLog(
-                f"{log.path}: entry {entries[0].sequence:,} was learned once and cannot be read now (row {row}: "
-                f"{reason}) Use "
-                "the version of bayou that wrote it."
+                f"{log.path}: entry {entries[0].sequence:,} was learned before but can no longer be read; use the "
+                f"version of bayou that wrote it. Row {row}: {reason}"
             )
         if read is not None:
             with suppress(BadInput):  # rejected as a whole, as when it was logged

@@ -98,8 +98,8 @@ class Server:
         names = list(dict.fromkeys([*map(check_name, models), *names_in(data)]))
         if not names and self.options.read_only:
             raise BadInput(
-                f"{data}: there is nothing to follow here, or nothing that this user may read; follow a server that "
-                "has begun to write, as its user."
+                f"{data}: there is no model to follow, or this user cannot read it; start the other server first, and "
+                "follow it as the same user."
             )
         if not names:
             raise BadInput(
@@ -154,7 +154,7 @@ class Server:
         folder.check_base()
         if self.options.read_only:
             if not folder.exists:
-                raise BadInput(f"{folder.path}: there is nothing to follow; start a server that writes there first.")
+                raise BadInput(f"{folder.path}: there is no model to follow; start a server that writes there first.")
             return
         if warning := folder.lock():
             self._say(f"{folder.name}: {warning}", level=WARNING)

@@ -102,7 +102,7 @@ class StateFolder:
         return self._make_private()
 
     def _make_private(self) -> str:
-        """Make the state unreadable for other users; return a sentence if they could read it."""
+        """Make the state unreadable to other users; return a warning if they could read it, else ""."""
         if os.name != "posix":
             return ""
         models = self.path.parent
@@ -115,7 +115,7 @@ class StateFolder:
                 mode = stat.S_IMODE(path.lstat().st_mode)
                 if mode & 0o077 and not path.is_symlink():
                     path.chmod(mode & 0o700)
-                    warning = warning or f"others could read {path}; it is for this user alone now"
+                    warning = warning or f"others could read {path}; access is now restricted to this user"
             except OSError as error:
                 warning = f"others can read {path}, and its mode cannot be changed ({error.strerror})"
         return warning

@@ -306,7 +306,7 @@ class Source:
     def _labels_look_wrong(self, first: _ParsedTask) -> bool:
         """Return whether too many labels are unrecognized, which suggests that the positive label was not given.
 
-        More than the recognized labels are too many, or more than a small fraction if those are all equal.
+        Too many means more than the recognized ones or, if these are all equal, more than a small fraction of all.
         """
         strange, labels = len(first.strange), first.labels
         alike = not len(labels) or bool((labels == labels[0]).all())

@@ -205,7 +205,7 @@ def test_a_dictionary_gives_a_table_the_features_of_its_rows():
         (pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}), "column 'when' holds timestamp"),
         (pd.DataFrame({"age": [np.inf]}), "finite"),
         ({"age": 1.0}, "list of dictionaries"),
-        (5, "give a DataFrame"),
+        (5, "expected a DataFrame"),
         ([{"age": [1]}], "'age' is"),
     ],
 )

@@ -240,7 +240,7 @@ def test_the_label_is_found_by_its_usual_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"label": "nope"}, "label names the column 'nope', which is not there; the columns are a, b, c"),
+        ({"label": "nope"}, "label names the column 'nope', which does not exist; the columns are a, b, c"),
         ({}, "say with label= which column is to be predicted; the columns are a, b, c"),
         ({"label": "a", "ignore": ["x", "b"]}, "ignore names the column 'x'"),
         ({"label": "a", "cross": [("b", "zz")]}, "cross names the column 'zz'"),

@@ -17,19 +17,19 @@ def demo(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     out: Path = Path("bayou-demo.png"),
 ) -> None:
-    """Learn a simulated stream of clicks, with a picture and a report.
+    """Train on simulated clicks; save a plot and a report.
 
-    Shows what the model knows. Needs nothing but the install. The first run compiles the learners' kernels, which takes
-    a while longer.
+    Shows what the model knows. Requires nothing beyond the installation. The first run takes longer because it compiles
+    the learners' kernels.
 
     Example:
 
         bayou demo --out demo.png
 
     Args:
-        examples: How many examples to simulate.
-        seed: Another seed, another stream.
-        out: Where to write the picture: a .png, .svg or .pdf file.
+        examples: Number of examples to simulate.
+        seed: Random seed of the stream.
+        out: Output file of the plot: .png, .svg or .pdf.
     """
     options.check_ending("--out", out, PICTURES)
     report = out.with_suffix(".html")

@@ -189,7 +189,7 @@ def category(features: np.ndarray) -> np.ndarray:
 
 
 def _knowledge(learner: Learner, truth: np.ndarray, seen: np.ndarray) -> LearnedWeights:
-    """Return weights less the mean of their category over the rows, each with the sd of that difference."""
+    """Return each weight relative to its category's mean over the rows, with the sd of that difference."""
     features = np.arange(len(truth))
     groups, shares = category(features), seen / max(learner.examples, 1)
     moments, families = FeatureMoments(shares, shares, shares), [(f"{k}", "value") for k in range(groups[-1] + 1)]

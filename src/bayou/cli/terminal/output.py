@@ -23,7 +23,7 @@ MAX_SHOWN_ERRORS = 5
 
 
 def print_result(line: str) -> None:
-    """Print a line of the results to standard output; a pipe is buffered, so that `head` gets all it asks for."""
+    """Print a result line to standard output. Pipes are buffered, so that `head` receives all the lines it requests."""
     print(printable(line))
 
 

@@ -215,11 +215,11 @@ def add_gaps(signs, weights, with_head, without, first, last, sums):
 
 @kernel
 def learn_sampled_rows(lane_outputs, signs, weights, rows, ahead, combination, n_learned, delayed):
-    """Update the combination for later rows from the lane outputs of `rows`; return how many it has learned so far.
+    """Update the combination for later rows from the lane outputs of `rows`; return the updated number of rows.
 
-    If `ahead`, `lane_outputs` has these rows alone, predicted before their block was learned, and the log losses of
-    this combination are written to `delayed[DELAYED_LOSS]`. Otherwise it has all rows, predicted without delay. Its
-    log-odds are written to `delayed[DELAYED_LOG_ODDS]` in both cases.
+    If `ahead`, `lane_outputs` holds only these rows, predicted before their block was learned, and this combination's
+    log losses are written to `delayed[DELAYED_LOSS]`. Otherwise it holds all rows, predicted without delay. In either
+    case the log-odds are written to `delayed[DELAYED_LOG_ODDS]`.
     """
     n_slots, width, flat = combination.shares.size, lane_outputs.shape[2], lane_outputs.reshape(-1)
     losses, damping = combination.losses[0], combination.damping

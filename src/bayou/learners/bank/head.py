@@ -206,9 +206,9 @@ class Head:
         state, taken = self.state, self.taken
         features = state.features[1:taken]
         if not 1 <= taken <= self.width or state.stream[kernels.LIMIT] >= self.width:
-            raise BadModel(f"the model's head has {taken - 1} features, more than there is room for.")
+            raise BadModel(f"the model's head has {taken - 1} features, more than its capacity.")
         if not ((features >= 0) & (features < len(state.table))).all() or len(np.unique(features)) < len(features):
-            raise BadModel("the model's head has features out of range, or twice.")
+            raise BadModel("the model's head has out-of-range or duplicate features.")
         state.slots[nonzero_rows(state.slots)] = 0
         state.slots[features] = np.arange(1, taken)
         self.refresh_candidates()

@@ -30,7 +30,7 @@ class _Knowledge(NamedTuple):
     counters: np.ndarray
 
     def plus_gains(self, others: Sequence[_Knowledge]) -> _Knowledge:
-        """Return this, a base's knowledge, with what others have gained over it."""
+        """Return this (the base) plus the sum of what each of `others` has gained relative to it."""
         pairs = zip(self, zip(*others, strict=True), strict=True)
         return _Knowledge(*(base + sum(each - base for each in theirs) for base, theirs in pairs))
 

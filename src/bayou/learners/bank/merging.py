@@ -334,7 +334,7 @@ def merge_combinations(parts: list[Combination], counts: np.ndarray) -> None:
 
 
 def negate_lanes(lanes: LaneState) -> None:
-    """Negate all means, in place: the state that the opposite labels would have given."""
+    """Negate all means in place, which gives the state that opposite labels would have produced."""
     lanes.intercept[0] = 0.0 - lanes.intercept[0]  # which leaves no -0.0: zero bytes mean the prior
     rows = nonzero_rows(lanes.state)
     for column in range(0, lanes.state.shape[1], 2 * LANES):

@@ -122,7 +122,7 @@ def track(marks, feature):
 
 
 def rebuild_tracked(marks, squares):
-    """Restore the marks from the table of squares: features with uses are marked."""
+    """Rebuild the marks from the table of squares: a feature is marked if its use count is positive."""
     bits = np.packbits(squares[:, 1] > 0, bitorder="little")
     marks[: len(bits)] = bits
 

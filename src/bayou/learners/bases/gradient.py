@@ -1,4 +1,4 @@
-"""Base of gradient learners: two numbers per weight, the second its sum of squared gradients, and no posterior."""
+"""Base of gradient learners: two numbers per weight (the second is the sum of squared gradients), no posterior."""
 
 from __future__ import annotations
 

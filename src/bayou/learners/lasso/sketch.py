@@ -77,7 +77,7 @@ class Sketch:
 
         n, nonzeros = shapes["log ends"][0], shapes["log indices"][0]
         if n > len(self.rows) or nonzeros > len(self.values):
-            raise BadModel("the model's log is longer than a log may be; its file was not written by bayou.")
+            raise BadModel("the model's log exceeds its maximum size; its file was not written by bayou.")
         self.length[0], self.ends[n] = n, nonzeros
         if shapes["folded ends"][0]:
             stored = shapes["folded indices"][0]

@@ -183,7 +183,7 @@ def _height(views: list[View]) -> int:
 
 
 def _named_rows(names: list[str], x: dict[str, Any]) -> dict[str, Any]:
-    """Return the layout of a view with a row for each name."""
+    """Return the layout of a view with one row per name."""
     ticks = {"tickvals": list(range(len(names))), "ticktext": [draw.escaped(sentences.shortened(n, 42)) for n in names]}
     y = {"range": [len(names) - 0.4, -0.6], "automargin": True, "fixedrange": True, "zeroline": False}
     return draw.layout(x, ticks | y, showlegend=False)

@@ -1,4 +1,4 @@
-"""Figure 5: values uniform in [0, 1]; and ten times as many features, of which ten times as many are active."""
+"""Figure 5: values uniform in [0, 1]; and indicators with 10 times as many features, 10 times as many active."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ class RowEncoder:
             rows = rows.to_dict("records")  # texts and numbers in one column
         if not isinstance(rows, Iterable) or isinstance(rows, Mapping | str) or not getattr(rows, "shape", (1,)):
             raise BadInput(
-                "give a DataFrame, a sparse matrix, or a list of dictionaries; one dictionary is for learn_one."
+                "expected a DataFrame, a sparse matrix or a list of dictionaries; learn_one takes a single dictionary."
             )
         return self._stacked(rows, new, learn), new
 

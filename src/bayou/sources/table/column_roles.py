@@ -179,13 +179,13 @@ def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool
         if summary.odd is not None and not len(summary.numerals):
             raise BadInput(
                 f"column {name!r} cannot be numeric: it holds {summary.odd!r}, which is not a number. "
-                f"Leave it out of {option('numeric')}, or mend the data."
+                f"Remove it from {option('numeric')}, or fix the data."
             )
         fitted["centre"], fitted["scale"] = centre_and_scale(summary.numerals)
     if role == "date" and summary.kind in ("flag", "text") and not summary.dates:
         raise BadInput(
             f"column {name!r} cannot be a date: it holds {summary.odd!r}; expected dates such as 2013-01-31, with or "
-            f"without a time such as 10:30. Leave it out of {option('date')}, or mend the data."
+            f"without a time such as 10:30. Remove it from {option('date')}, or fix the data."
         )
     return fitted
 

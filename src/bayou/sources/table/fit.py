@@ -62,7 +62,7 @@ def _check_known(naming: str, given: Iterable[str], names: Sequence[str]) -> Non
     for name in given:
         if name not in names:
             raise BadInput(
-                f"{naming} names the column {name!r}, which is not there; the columns are {_listed(names)}."
+                f"{naming} names the column {name!r}, which does not exist; the columns are {_listed(names)}."
                 + suggest(name, names)
             )
 

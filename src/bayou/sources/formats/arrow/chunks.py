@@ -1,8 +1,8 @@
-"""Tables that come in parts: chunks of a DataFrame, record batches of a Parquet file, anything else Arrow can read.
+"""Tables in chunks: DataFrame chunks, Parquet record batches, or anything else that Arrow can read.
 
     for batch in bayou.sources.open(pd.read_csv("big.csv", chunksize=100_000), recipe={"label": "clicked"}): ...
 
-Every part must have the columns of the first; a column may hold integers in one part and fractions in another.
+Every chunk must have the columns of the first; a column may be integer in one chunk and floating-point in another.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _columns(batch: pa.RecordBatch, keep: list[str]) -> pa.Table:
 
             existing = ", ".join(batch.schema.names)
             raise BadInput(
-                f"keep names the column {name!r}, which is not there; the columns are {existing}."
+                f"keep names the column {name!r}, which does not exist; the columns are {existing}."
                 f"{suggest(name, batch.schema.names)}"
             )
     return pa.Table.from_batches([batch.select(keep)])
