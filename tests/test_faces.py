@@ -206,13 +206,13 @@ def test_a_model_that_knows_the_next_row_alone_says_so_once(not_combined, tmp_pa
     words = ["predict", tmp_path / "a.svm", "--model", not_combined]
     (tmp_path / "a.svm").write_text("1 0:1\n" * 3)
     done = CliRunner().invoke(app, list(map(str, words)))
-    assert (done.exit_code, done.stderr.count("as if each were the next")) == (0, 1)
-    assert "as if each" not in CliRunner().invoke(app, [*map(str, words), "--horizon", "next"]).stderr
-    with pytest.warns(UserWarning, match="train it anew") as caught:
+    assert (done.exit_code, done.stderr.count("as if it were the next")) == (0, 1)
+    assert "as if it were" not in CliRunner().invoke(app, [*map(str, words), "--horizon", "next"]).stderr
+    with pytest.warns(UserWarning, match="retrain it") as caught:
         later = bayou.predict(tmp_path / "a.svm", model=not_combined).to_arrow()["probability"].to_pylist()
     assert len(caught) == 1
     assert later[0] == learner.predict(asked).probability[0]
-    with pytest.warns(UserWarning, match="train it anew"):
+    with pytest.warns(UserWarning, match="retrain it"):
         assert _estimator("bank", learner, learner.n_features, "later").predict_proba(asked.to_csr(learner.n_features))[
             0, 1
         ] == pytest.approx(later[0])

@@ -187,7 +187,7 @@ def test_classes_that_are_named_are_all_there_are():
 def test_a_learner_that_cannot_be_extended_says_so():
     model = Classifier("lasso", bits=8)
     model.learn_one({"x": 1.0}, True)
-    with pytest.raises(BadInput, match=r"say classes=\(\.\.\.\)"):
+    with pytest.raises(BadInput, match=r"as classes=\(\.\.\.\)"):
         model.learn_one({"x": 1.0}, "d")
     assert model.predict_proba_one({"x": 1.0}).keys() == {False, True}
 

@@ -336,9 +336,9 @@ def test_what_cannot_add_up_gets_a_sentence():
     with pytest.raises(BadModel, match="base knows more"):
         rounds.gain(base, later)
     gain = rounds.gain(later, base, task=1)
-    with pytest.raises(BadInput, match="same number"):
+    with pytest.raises(BadInput, match="same task number"):
         rounds.add([gain, gain])
-    with pytest.raises(BadInput, match="no gain"):
+    with pytest.raises(BadInput, match="not a gain"):
         rounds.add([pa.table({"a": [1]})])
     with pytest.raises(BadInput, match="lacks its first block"):
         rounds.apply(base, rounds.add([gain])[1:], 1.0)

@@ -173,9 +173,8 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
             return self._of_many()
         if not can_extend(self._model):
             raise BadInput(
-                f"the label is {shortened_repr(next(iter(new)))}, but {self.learner} has begun with False and True "
-                "alone; say "
-                "classes=(...) with all of them."
+                f"the label is {shortened_repr(next(iter(new)))}, but {self.learner} started with only False and "
+                "True; pass all labels as classes=(...)."
             )
         return extend(self._model)
 
@@ -245,7 +244,7 @@ class Classifier(_RiverMixin, base.MiniBatchClassifier):
     def _no_label(self, y: Any) -> BadInput:
         allowed = "something that can be told from others" if self.classes is None else f"one of {self.classes!r}"
         return BadInput(
-            f"the label is {shortened_repr(y)}; it must be {allowed}. Say classes=(negative, positive) for others."
+            f"the label is {shortened_repr(y)}; it must be {allowed}. Pass classes=(negative, positive) for others."
         )
 
 

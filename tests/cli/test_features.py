@@ -227,10 +227,10 @@ def test_by_column(run, flights):
 def test_views_and_columns_that_are_not_there(run, model, flights):
     done = run("features", flights / "marginal.bayou", "--view", "associated")
     assert done.exit_code == 2
-    assert "marginal models have one view of their weights" in done.stderr
+    assert "marginal models have a single view of their weights" in done.stderr
     done = run("features", model, "--by", "column")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "it does not know how often features came" in done.stderr
+    assert "it has no feature counts" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_wrong_wishes_of_several_classes_get_a_sentence(run, wines, options, sai
 def test_a_model_of_two_classes_has_no_others(run, model):
     done = run("features", model, "--class", "a")
     assert done.exit_code == 2
-    assert "does not tell several apart" in done.stderr
+    assert "does not predict several classes" in done.stderr
 
 
 def test_of_many_classes_the_commonest_are_shown(run, tmp_path):

@@ -62,8 +62,8 @@ def test_look_decides_and_learns_nothing(flights):
     assert "cells are not ('" in by_name["miles"]["why"]
     assert by_name["carrier"]["examples"]
     remarks = " ".join(found["remarks"])
-    assert "column 'refund': it tells the label alone (AUC 1.0000)" in remarks
-    assert "column 'year': it stands still so far" in remarks
+    assert "column 'refund': it alone predicts the label (AUC 1.0000)" in remarks
+    assert "column 'year': it is constant so far" in remarks
     table = said("look", flights, "--label", "late")
     first, *lines = table.stdout.splitlines()
     assert first.split() == ["column", "role", "gives", "missing", "why"]
@@ -116,9 +116,9 @@ def test_train_says_what_was_decided_before_it_learns(flights, tmp_path):
     lines = done.stderr.splitlines()
     begin = next(k for k, text in enumerate(lines) if text.startswith("column "))
     assert [text.split()[0] for text in lines[begin + 1 : begin + 1 + len(DECIDED)]] == list(DECIDED)
-    assert any(text.startswith("column 'refund': it tells the label alone") for text in lines[: begin + 20])
+    assert any(text.startswith("column 'refund': it alone predicts the label") for text in lines[: begin + 20])
     # ... and what was not a number in all of the rows, with the first few places
-    (odd,) = [text for text in lines if "in column 'miles' are no number, and missing: " in text]
+    (odd,) = [text for text in lines if "in column 'miles' are not numbers, treated as missing: " in text]
     assert f"{flights}:" in odd
     assert " mi'" in odd
     info = said("info", model).stdout
@@ -143,8 +143,8 @@ def test_predict_says_which_cells_were_no_numbers(flights, tmp_path):
     new.write_text("\n".join([names, *rows]))
     done = said("predict", str(new), "--model", str(tmp_path / "m.bayou"))
     assert len(done.stdout.splitlines()) == 3
-    assert f"a cell in column 'miles' is no number, and missing: {new}:2:33: '12 mi'" in done.stderr
-    assert f"a cell in column 'departs' is no date, and missing: {new}:3:1: 'soon'" in done.stderr
+    assert f"a cell in column 'miles' is not a number, treated as missing: {new}:2:33: '12 mi'" in done.stderr
+    assert f"a cell in column 'departs' is not a date, treated as missing: {new}:3:1: 'soon'" in done.stderr
 
 
 def test_a_wide_table_is_shown_in_part():

@@ -132,7 +132,7 @@ def test_no_model_is_overwritten_by_the_one_it_went_into(run, tmp_path):
     for out in (a, tmp_path / "link"):
         done = run("merge", a, b, "--out", out)
         assert done.exit_code == 2
-        assert "which is to be read" in done.stderr
+        assert "which is also read" in done.stderr
     assert run("merge", b, b, "--base", a, "--out", a).exit_code == 2
     assert a.read_bytes() == before
 

@@ -105,7 +105,7 @@ def test_what_is_for_classes_is_refused(option, tmp_path):
     path = tmp_path / "x.svm"
     path.write_text("1.5 1:1\n")
     said = run("train", path, "--learner", "gaussian", *option, code=2)
-    assert f"{option[0]} is about two classes, but gaussian predicts numbers" in said.output
+    assert f"{option[0]} is for two classes, but gaussian predicts numbers" in said.output
 
 
 def test_labels_that_are_no_numbers_are_named(tmp_path):
@@ -115,14 +115,14 @@ def test_labels_that_are_no_numbers_are_named(tmp_path):
     assert "x.csv:3:3: expected a label, a number, in column label, not 'much'." in said.stderr
     path.write_text("a,label\nu,little\nv,much\nw,2\n")
     said = run("train", path, "--learner", "gaussian", "--bits", 8, code=2)
-    assert "column 'label', holds 'little', but what is to be predicted are numbers" in said.output
+    assert "column 'label', holds 'little', but regression predicts numbers" in said.output
 
 
 def test_a_classifier_still_wants_classes(tmp_path):
     path = tmp_path / "x.svm"
     path.write_text("1.5 1:1\n2 1:1\n7 1:1\n")
     said = run("train", path, "--learner", "marginal", code=2).output
-    assert "the label is a number, and marginal tells classes apart; use --learner bank" in said
+    assert "the label is a number, but marginal predicts classes; use --learner bank" in said
 
 
 @pytest.mark.long

@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_curves(run, tmp_path):
     ("arguments", "said"),
     [
         (["figure9"], "there is no table or figure called 'figure9'; there are: table1,"),
-        (["list", "table1"], "list stands alone"),
+        (["list", "table1"], "list cannot be combined with names"),
         (["table1", "--out", "no/such/folder"], "there is no folder"),
         (["table1", "--data", "f.tsv"], "--data is for figure2"),
     ],

@@ -19,7 +19,7 @@ from bayou.cli import app
         ("serve --data state --model a/b=m.bayou", "there is no such model file"),
         ("serve --data state --model x=m.bayou --model x=n.bayou", "there are two models called 'x'"),
         ("serve --data state --learner marginal --tokens nosuch", "the tokens cannot be read"),
-        ("replay state --out m.bayou", "no server has kept anything here"),
+        ("replay state --out m.bayou", "no server has stored anything here"),
     ],
 )
 def test_wrong_usage_is_a_sentence(tmp_path, monkeypatch, line, words):

@@ -37,9 +37,7 @@ def rows_of(text):
 def test_three_labels_are_three_classes(wines, tmp_path):
     model = tmp_path / "m.bayou"
     said = run("train", wines, "--label", "kind", "--learner", "marginal", "--bits", 8, "--model", model)
-    assert (
-        "is one of 3 classes (merlot, riesling, cabernet, old); --positive NAME tells one from the rest" in said.stderr
-    )
+    assert "is one of 3 classes (merlot, riesling, cabernet, old); --positive NAME separates one from" in said.stderr
     assert "log loss" in said.stdout
     learner = load(model)
     assert (learner.name, learner.parameters["learner"]) == ("classes", "marginal")
@@ -101,7 +99,7 @@ def test_going_on_with_classes_is_one_run(wines, tmp_path):
     assert two.extras.classes == one.extras.classes == ["merlot", "cabernet, old", "riesling"]
     assert {k: a.tobytes() for k, a in two._arrays().items()} == {k: a.tobytes() for k, a in one._arrays().items()}
     said = run("train", parts[1], "--resume", tmp_path / "m.bayou", "--learner", "adagrad", code=1)
-    assert "is a classes model; it cannot go on as adagrad" in said.stderr
+    assert "is a classes model; it cannot continue as adagrad" in said.stderr
 
 
 def test_one_class_against_the_rest_and_two_texts(wines, tmp_path):
@@ -110,7 +108,7 @@ def test_one_class_against_the_rest_and_two_texts(wines, tmp_path):
     run("train", wines, "--label", "kind", "--positive", "merlot", *options)
     assert load(model).name == "marginal"
     said = run("train", wines, "--label", "colour", "--ignore", "kind", *options)
-    assert "the label, column 'colour', is white (positive) or red; --positive red turns it round" in said.stderr
+    assert "the label, column 'colour', is white (positive) or red; --positive red reverses this" in said.stderr
     assert (load(model).extras.recipe.negative, load(model).extras.recipe.positive) == ("red", "white")
     assert "'red'" in run("info", model).stdout
 
@@ -138,8 +136,9 @@ def test_numbers_have_quantiles(tmp_path):
 def test_quantiles_are_of_numbers(wines, tmp_path):
     run("train", wines, "--label", "kind", "--learner", "marginal", "--bits", 8, "--model", tmp_path / "m.bayou")
     said = run("predict", wines, "--model", tmp_path / "m.bayou", "--quantiles", ".5", code=2)
-    assert "--quantiles are of numbers" in said.stderr
-    assert "several classes; say with --positive" in run("select", wines, "--label", "kind", code=2).stderr
+    assert "--quantiles need numbers" in said.stderr
+    said = run("select", wines, "--label", "kind", code=2)
+    assert "several classes; specify the positive class with --positive" in said.stderr
 
 
 def test_classes_are_compared(wines, tmp_path):

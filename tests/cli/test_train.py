@@ -342,7 +342,7 @@ def test_a_broken_archive_is_an_error_and_what_it_held_is_kept(data, tmp_path) -
     options = ["--bits", "8", "--model", tmp_path / "m.bayou"]
     said = run(path, *options, "--on-error", "skip", code=1)
     assert "what was learned before that is in" in said.stderr
-    assert f"{path}: the compressed data end too early; the file is not whole, after line" in said.stderr
+    assert f"{path}: the compressed data end too early; the file is incomplete, after line" in said.stderr
     assert "bad line" not in said.stderr
     assert bayou.load(tmp_path / "m.bayou").examples > 500
     path.write_bytes(packed)  # fetched again
@@ -374,7 +374,7 @@ def test_weights_count_in_what_is_shown(tmp_path) -> None:
 def test_labels_that_say_nothing_are_not_just_bad_lines(tmp_path) -> None:
     (tmp_path / "x.svm").write_text("".join(f"{k % 7 + 1} {k}:1\n" for k in range(100)))
     said = run(tmp_path / "x.svm", "--task", "binary", code=1)
-    assert "too many labels say nothing" in said.stderr
+    assert "too many labels are unusable" in said.stderr
     assert "--positive" in said.stderr
     assert results(tmp_path / "x.svm", "--positive", "2")["examples"] == 100
     assert "all labels were the same" in run(tmp_path / "x.svm", "--positive", "8").stderr

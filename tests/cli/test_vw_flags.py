@@ -76,9 +76,9 @@ def test_a_model_goes_on_and_predicts_by_their_flags(run):
         ("train -d d.vw --bfgs", "--learner adagrad"),
         ("train -d", "-d needs a value"),
         ("train -d d.vw -q a --quiet", "first letters of two to 8 namespaces"),
-        ("train -d d.vw --ignore user", "takes user for u, s, e, r"),
+        ("train -d d.vw --ignore user", "reads user as u, s, e, r"),
         ("train -d d.vw --cross a,b,c,d", "expected two or three columns"),
-        ("predict -d d.vw -i m.bayou -q ua", "-q is Vowpal Wabbit's: the model has it"),
+        ("predict -d d.vw -i m.bayou -q ua", "-q is Vowpal Wabbit's: the model keeps this"),
         ("predict -d d.vw -i m.bayou -f n.bayou", "bayou train d.vw --resume m.bayou --model n.bayou"),
     ],
 )

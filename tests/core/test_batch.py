@@ -446,7 +446,7 @@ ONE = ([0, 1], [3], [1.0])
         (lambda: Batch.from_arrays(*ONE).take([True, False]), "mask of 1 values"),
         (lambda: Batch.from_arrays(*ONE).take(0), "integer indices"),
         (lambda: Batch.concatenate([]), "no batches to concatenate"),
-        (lambda: Batch.concatenate([Batch.from_arrays(*ONE), Batch.from_arrays(*ONE, [1])]), "others have none"),
+        (lambda: Batch.concatenate([Batch.from_arrays(*ONE), Batch.from_arrays(*ONE, [1])]), "others do not"),
     ],
 )
 def test_what_does_not_form_a_batch_is_refused_with_a_sentence(make, sentence):
@@ -466,7 +466,7 @@ def test_a_batch_is_cut_by_slices_and_not_walked_through():
     damaged = sparse.csr_array(np.eye(3))
     damaged.indices[0] = 7
     for what in (3, damaged):
-        with pytest.raises(BadInput, match=r"such as batch\[3:4\] for row 3"):
+        with pytest.raises(BadInput, match=r"such as batch\[3:4\], not by"):
             batch[what]
     with pytest.raises(TypeError):
         iter(batch)

@@ -147,7 +147,7 @@ def test_draws_that_do_not_fit_into_memory_are_refused(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(np, "empty", no_room)
-    with pytest.raises(BadInput, match="take 32 GiB, more than there is"):
+    with pytest.raises(BadInput, match="take 32 GiB, more than is available"):
         learner.sample(BATCH, 2**31)
 
 

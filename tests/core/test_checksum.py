@@ -57,5 +57,5 @@ def test_a_header_without_end_is_refused(tmp_path):
     arrays = {"state": np.zeros(3)}
     sums = {name: model_file._checksum(array) for name, array in arrays.items()}
     save_file(arrays, path, metadata=model_file.sign(metadata, sums))
-    with pytest.raises(bayou.BadModel, match="not a bayou model, or not a whole one"):
+    with pytest.raises(bayou.BadModel, match="not a bayou model, or is incomplete"):
         bayou.load(path)

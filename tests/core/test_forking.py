@@ -119,7 +119,7 @@ def test_data_that_are_being_read_are_not_read_on(tmp_path, monkeypatch):
     source = sources.open(path, threads=2)
     begun = iter(source)
     next(begun)
-    assert in_a_child(lambda: list(begun)).startswith("BadInput: these data were being read when")
+    assert in_a_child(lambda: list(begun)).startswith("BadInput: this process was forked while these data")
     assert in_a_child(lambda: sum(map(len, source))) == "10000"  # from the beginning
     assert in_a_child(lambda: begun.close()) == "None"
     assert sum(map(len, begun)) > 5000

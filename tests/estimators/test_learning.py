@@ -172,7 +172,7 @@ def test_balanced_class_weight_equals_its_definition(make, data):
 @ALL
 def test_balanced_is_refused_by_partial_fit(make, data):
     X, y, classes = data
-    with pytest.raises(ValueError, match="no use to partial_fit; give a dictionary"):
+    with pytest.raises(ValueError, match="so partial_fit cannot use it; give a dictionary"):
         make(class_weight="balanced").partial_fit(X, y, classes=classes)
 
 
@@ -288,7 +288,7 @@ def test_a_third_class_is_refused_where_there_is_no_mirror_image_of_two(model):
     X, y, classes = words(2)
     model.partial_fit(X, y, classes=classes)
     before = model.coef_
-    with pytest.raises(BadInput, match="row 2: the label 'yak' is none of the classes"):
+    with pytest.raises(BadInput, match="row 2: the label 'yak' is not one of the classes"):
         model.partial_fit(X[:3], np.array([y[0], y[1], "yak"]))
     np.testing.assert_array_equal(model.coef_, before)
 
@@ -342,7 +342,7 @@ def test_classes_are_named_once_and_stay(make, data):
     model = make().partial_fit(X, y, classes=classes[::-1])
     np.testing.assert_array_equal(model.classes_, classes)
     model.partial_fit(X, y, classes=list(classes)).partial_fit(X, y)
-    with pytest.raises(ValueError, match="lacks some of what was learned so far"):
+    with pytest.raises(ValueError, match="does not contain all classes learned so far"):
         model.partial_fit(X, y, classes=[*classes[1:], "yak"])
 
 

@@ -135,11 +135,11 @@ def test_what_is_unknown_is_none_and_the_rest_is_json():
 @pytest.mark.parametrize(
     ("p", "y", "weights", "message"),
     [
-        ([0.5, np.nan], [1, 0], None, "prediction 1 is nan; a probability lies between 0 and 1"),
+        ([0.5, np.nan], [1, 0], None, "prediction 1 is nan; a probability must be between 0 and 1"),
         ([0.5, 1.5], [1, 0], None, "prediction 1 is 1.5"),
         ([0.5, 0.5], [1, 2], None, "a label is 2.0; 1 is positive, and -1 or 0 is negative"),
         ([0.5, 0.5], [1, np.nan], None, "a label is nan"),
-        ([0.5, 0.5], [-1, 0], None, "labels -1 and 0 come in one stream"),
+        ([0.5, 0.5], [-1, 0], None, "the stream has labels -1 and 0"),
         ([0.5, 0.5], [0, 1], [1, -1], "weight 1 is -1.0"),
         ([0.5, 0.5], [0], None, r"labels have shape \(1,\), but there are 2 predictions"),
         ([0.5, 0.5], ["no", "yes"], None, "labels must be numbers"),

@@ -160,7 +160,7 @@ def test_bad_arguments_are_answered_by_a_sentence():
         progressive(Rates(10), stream.batches(100), truth=np.zeros(3))
     with pytest.raises(BadInput, match="truth must be a finite array"):
         progressive(Rates(10), stream.batches(100), truth=np.full(10, np.nan))
-    with pytest.raises(BadInput, match="a learner has a method `learn`, which list has not"):
+    with pytest.raises(BadInput, match="a learner needs a method `learn`, which list does not have"):
         progressive([], Batch.from_rows([{}], labels=[1]), delay=1)
     with pytest.raises(BadInput, match="delay is -1"):
         progressive(Rates(10), stream.batches(100), delay=-1)

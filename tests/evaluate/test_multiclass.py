@@ -179,7 +179,7 @@ def test_more_classes_than_have_a_place_are_scored_all_the_same():
         ({"predictions": [[0.5, np.nan]]}, "row 0"),
         ({"labels": [np.nan]}, "the label is nan"),
         ({"weights": [-1.0]}, "its weight -1"),
-        ({"classes": [3, 3]}, "differ"),
+        ({"classes": [3, 3]}, "distinct finite"),
         ({"classes": [3]}, "classes have shape"),
         ({"unseen": [1.5]}, "unseen"),
         ({"comparator_losses": [1.0]}, "regret=True"),

@@ -88,7 +88,7 @@ def test_the_best_fixed_weights_are_scikit_learns(data, intercept):
 def test_progressive_measures_a_regressor(data):
     X, y, weights = data
     batch = Batch.from_csr(X, y, weights)
-    with pytest.raises(BadInput, match="so large that their squares are no numbers"):
+    with pytest.raises(BadInput, match="so large that their squares overflow"):
         least_squares([Batch.from_rows([{0: 1e200}], labels=[1.0])], 1)
     best = least_squares([batch], 4, intercept=True)
     result = progressive(Gaussian(4, dtype="float64"), [batch[:50], batch[50:]], truth=best)

@@ -205,7 +205,7 @@ def test_a_model_that_never_learned_it_answers_for_the_next_row():
     bank.learn(Batch.from_csr(X, y, weights), combine=False)
     rows = Batch.from_csr(X)
     assert (bank.supports_later, bank.later_loss()) == (False, None)
-    with pytest.warns(UserWarning, match="train it anew"):
+    with pytest.warns(UserWarning, match="retrain it"):
         said = bank.predict(rows, horizon="later").probability
     assert np.array_equal(said, bank.predict(rows).probability)
     np.testing.assert_array_equal(bank.mean, weights_of(bank._lanes, bank._combination, np.arange(20))[0])

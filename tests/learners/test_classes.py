@@ -180,7 +180,7 @@ def test_no_more_classes_than_there_may_be():
     learner.learn(Batch.from_rows([{0: 1.0}], labels=[9]))
     before = bits(learner)
     for bad, said in (
-        ([2, 4, 9, 7], r"row 3: the label 7 is that of one class more than max_classes=3 allows; known are 4, 2, 9"),
+        ([2, 4, 9, 7], r"row 3: the label 7 is a new class, but max_classes=3 allows no more; known are 4, 2, 9"),
         ([2, 0.5], r"row 1: the label is 0\.5; labels of several classes are whole numbers"),
         ([2, np.nan], "row 1: the label is nan"),
         ([2, 1e17], r"row 1: the label is 1e\+17"),
@@ -194,8 +194,8 @@ def test_no_more_classes_than_there_may_be():
 
 def test_wrong_parameters_get_a_sentence():
     for parameters, said in (
-        ({"learner": "gaussian"}, "does not tell two classes apart"),
-        ({"learner": "classes"}, "does not tell two classes apart"),
+        ({"learner": "gaussian"}, "is not a binary classifier"),
+        ({"learner": "classes"}, "is not a binary classifier"),
         ({"learner": "bnak"}, "Did you mean bank"),
         ({"classes": [1, 1]}, "list of different whole numbers"),
         ({"classes": ["a", "b"]}, "list of different whole numbers"),
@@ -232,7 +232,7 @@ def test_scores_give_the_probabilities_back():
         low, high = said.interval(0.9)
         assert ((low <= p * (1 + 1e-9)) & (p <= high * (1 + 1e-9)) & (low < high)).all()
         assert said.with_sampling_correction(1.0).without_sampling_correction() is said
-        with pytest.raises(BadInput, match="none is the negative one"):
+        with pytest.raises(BadInput, match="no class is the negative one"):
             said.with_sampling_correction(0.5)
 
 
@@ -357,7 +357,7 @@ def test_names_of_classes_travel_with_the_model(tmp_path):
     assert again.extras.classes == pickle.loads(pickle.dumps(learner)).extras.classes == ["ham", "spam"]
     longer = Extras(classes=["ham", "spam", "eggs"])
     assert learner.extras.merge(longer).classes == longer.merge(learner.extras).classes == ["ham", "spam", "eggs"]
-    with pytest.raises(BadModel, match="different names of classes"):
+    with pytest.raises(BadModel, match="different class names"):
         longer.merge(Extras(classes=["spam"]))
     for bad in ("ham", [1, 2], {"a": 1}):
         with pytest.raises(BadModel, match="list of names"):
@@ -497,7 +497,7 @@ def test_weights_of_a_class_are_those_of_its_learner(width):
     np.testing.assert_array_equal(reading.mean, learner.learners[2].weight_view(places).mean)
     assert np.abs(reading.mean).max() > 0.1
     assert learner.reading_of(label, features, "associated").mean.shape == features.shape
-    with pytest.raises(BadInput, match="none of the classes"):
+    with pytest.raises(BadInput, match="not one of the classes"):
         learner.reading_of(99, features)
     with pytest.raises(BadInput, match="reading_of"):
         learner.weight_view(features)

@@ -100,7 +100,7 @@ def test_files_keep_them(ones):
     again = FeatureCounts.from_arrays(arrays)
     for found, expected in zip(again.counts_of(np.arange(30)), uses.counts_of(np.arange(30)), strict=True):
         np.testing.assert_array_equal(found, expected)
-    with pytest.raises(BadModel, match="how often features came"):
+    with pytest.raises(BadModel, match="feature counts are incomplete"):
         FeatureCounts.from_arrays({"features": arrays["features"], "rows": arrays["rows"]})
-    with pytest.raises(BadModel, match="how often features came"):
+    with pytest.raises(BadModel, match="feature counts do not fit"):
         FeatureCounts.from_arrays({**arrays, "features": np.zeros_like(arrays["features"])})

@@ -51,14 +51,14 @@ def test_of_two_labels_the_one_that_sorts_last_is_positive_and_others_are_bad():
     fitted = sources.open(late, extras=bayou.sources.Extras.new(recipe), on_error="skip")
     assert [batch.labels.tolist() for batch in fitted] == [[1, -1]]
     assert (
-        "expected the label no or yes, as the first rows have, not maybe; say task='multiclass'" in fitted.bad_lines[0]
+        "expected the label no or yes, as the first rows have, not maybe; use task='multiclass'" in fitted.bad_lines[0]
     )
 
 
 def test_what_cannot_be_classes_is_refused():
     with pytest.raises(BadInput, match=r"has 90 different values in the first 100 rows .* Is it the right column"):
         choose_task(Recipe(), LabelCounts({f"id{k}": 1 + (k < 10) for k in range(90)}))
-    with pytest.raises(BadInput, match="holds a, b, c; say with positive= or label_above="):
+    with pytest.raises(BadInput, match="holds a, b, c; specify the positive class with positive= or label_above="):
         choose_task(Recipe(task="binary"), LabelCounts({"a": 1, "b": 1, "c": 1}))
     with pytest.raises(BadInput, match=r"task is array\(\["):
         bayou.train(pa.table({"a": ["x"], "y": [1]}), label="y", task=np.ones(2))
@@ -76,7 +76,7 @@ def test_numbers_with_labels_among_them_that_are_none_are_refused_by_these(digit
     y[::17] = -np.inf
     table = pa.table({"a": ["x", "z"] * 500, "y": y})
     spoiled = (
-        "column 'y', holds -inf, inf, which are no numbers, in 153 of the first 1,000 rows; the others hold numbers"
+        "column 'y', holds -inf, inf, which are not numbers, in 153 of the first 1,000 rows; the others hold numbers"
     )
     with pytest.raises(BadInput, match=spoiled):
         bayou.train(table, label="y", bits=8)
@@ -86,7 +86,7 @@ def test_numbers_with_labels_among_them_that_are_none_are_refused_by_these(digit
 
 def test_texts_among_numbers_are_named_unless_all_can_be_classes():
     numbers = {str(k / 7): 1 for k in range(50)}
-    with pytest.raises(BadInput, match="the label holds n/k, which is no number, in 20 of the first 70 rows"):
+    with pytest.raises(BadInput, match="the label holds n/k, which is not a number, in 20 of the first 70 rows"):
         choose_task(Recipe(), LabelCounts({**numbers, "n/k": 20}))
     with pytest.raises(BadInput, match=r"has 110 different values in the first 110 rows .* Is it the right column"):
         choose_task(Recipe(), LabelCounts({**{str(k / 7): 1 for k in range(50)}, **{f"id{k}": 1 for k in range(60)}}))

@@ -55,14 +55,14 @@ def test_json_brings_back_every_bit(recipe: Recipe) -> None:
         ({"positive": "a", "label_above": 1.0}, "cannot be combined"),
         ({"label_above": float("nan")}, "label_above is nan"),
         ({"ignore": "abc"}, "ignore is 'abc'; it must be a list of column names"),
-        ({"cross": [("a",)]}, "a pair of names"),
-        ({"cross": ["ab"]}, "a pair of names"),
+        ({"cross": [("a",)]}, "a pair or triple of names"),
+        ({"cross": ["ab"]}, "a pair or triple of names"),
         ({"label": "a", "ignore": ["a"]}, "'a' is named by both label and ignore"),
         ({"label": 3}, "label is 3; it must be text"),
-        ({"label": "\udcff"}, "label is .* whole characters"),
-        ({"positive": "\udcff"}, "positive is .* whole characters"),
-        ({"ignore": ["a", "\udcff"]}, "ignore is .* whole characters"),
-        ({"cross": [("a", "\udcff")]}, "cross is .* whole characters"),
+        ({"label": "\udcff"}, "label is .* UTF-8 can encode"),
+        ({"positive": "\udcff"}, "positive is .* UTF-8 can encode"),
+        ({"ignore": ["a", "\udcff"]}, "ignore is .* UTF-8 can encode"),
+        ({"cross": [("a", "\udcff")]}, "cross is .* UTF-8 can encode"),
         ({"kind": "vw", "label": "a"}, "vw data have no columns"),
         ({"kind": "svmlight", "cross": [("a", "b")]}, "svmlight data have neither"),
         ({"kind": "vw", "columns": ()}, "only a table has columns"),
@@ -138,7 +138,7 @@ def test_differences_in_words() -> None:
         "column 'a' is bins in both, fitted to other numbers",
         "column 'b' is category in one and text in the other",
     ]
-    assert recipe.differences(replace(recipe, columns=columns[::-1])) == ["the columns come in another order"]
+    assert recipe.differences(replace(recipe, columns=columns[::-1])) == ["the columns are in a different order"]
     assert recipe.differences(replace(recipe, columns=None)) == ["columns is fitted in one and not fitted in the other"]
     crossed = replace(recipe, cross=(("a", "b"),))
     assert crossed.differences(recipe) == ["cross is a:b in one and nothing in the other"]

@@ -112,7 +112,7 @@ def test_the_summary_says_in_words_what_was_found(report) -> None:
     heaviest = max(facts.parts, key=lambda part: part["weight"])
     assert f"“{heaviest['name']}”" in parsed.text
     assert "The 12 strongest features carry" in parsed.text
-    assert "it was most unsure of line" in parsed.text
+    assert "it was least certain of line" in parsed.text
     for what in (
         "lines read 4,002",
         "skipped lines 2",
@@ -315,7 +315,7 @@ def test_columns_of_a_table_come_before_their_values(tmp_path) -> None:
     assert bars["x"][0] > 3 * bars["x"][1]
     assert bars["customdata"][0][0] == "site"
     assert "<b>" not in bars["customdata"][0][2]
-    assert re.search(r"move the score the most, .*: site \(\d\.\d+; most telling: site=", text)
+    assert re.search(r"move the score the most .*: site \(\d\.\d+; most telling: site=", text)
     assert [view["name"] for view in parsed.figures["columns"]] == ["spread"]  # this learner is told its prior
 
 

@@ -85,7 +85,7 @@ def test_tables_of_texts_run_on_files_that_are_named(tmp_path):
 def test_a_text_set_that_is_not_there_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BAYOU_DATA", str(tmp_path))
-    with pytest.raises(BadInput, match=r"reuters.*is not there: name it with --data FILE, or set BAYOU_DATA"):
+    with pytest.raises(BadInput, match=r"reuters.*was not found: name it with --data FILE, or set BAYOU_DATA"):
         find("l1-table3").run(ExperimentOptions(tmp_path))
 
 

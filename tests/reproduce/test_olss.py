@@ -148,5 +148,5 @@ def test_a_set_with_a_clear_signal_is_learned_by_both():
 
 
 def test_a_folder_that_is_none_is_refused():
-    with pytest.raises(BadInput, match="no folder"):
+    with pytest.raises(BadInput, match="not a folder"):
         data.folder(["/no/such/folder"])

@@ -29,7 +29,7 @@ def rows_of(path):
 def test_without_the_data_it_says_so_and_takes_diabetes(run, tmp_path):
     done = run("oslog-regression", "--examples", 100)
     assert done.exit_code == 0, done.output
-    assert "on scikit-learn's diabetes alone" in done.stderr
+    assert "using only scikit-learn's diabetes" in done.stderr
     rows = rows_of(tmp_path / "oslog-regression.csv")
     assert {row["set"] for row in rows} == {"diabetes"}
     assert {row["examples"] for row in rows} == {"100"}

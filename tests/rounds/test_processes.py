@@ -155,7 +155,7 @@ def test_an_interrupted_run_keeps_what_was_learned(clicks, tmp_path):
     assert bayou.load(tmp_path / "m").examples == run.learner.examples
     rest = train(clicks, processes=2, resume=tmp_path / "m")
     assert rest.learner.examples == ROWS - 3
-    assert any("one process learns alone: what is left" in note for note in rest.notes)
+    assert any("one process learns alone: the rest of an interrupted run" in note for note in rest.notes)
 
 
 def test_a_worker_that_dies_is_told_of(clicks, monkeypatch):

@@ -42,7 +42,7 @@ def test_learners_of_numbers_are_compared_by_squared_loss(tmp_path):
     comparison = compare(tmp_path / "x.svm", ["gaussian", "shrinkage"], bits=4)
     assert all(entrant.meter.result().r2 > 0.5 for entrant in comparison.entrants)
     assert comparison.as_dict()["learners"][0]["squared_loss"] == comparison.entrants[0].meter.loss
-    with pytest.raises(bayou.BadInput, match="marginal tells classes apart; use learner='bank' or one of gaussian"):
+    with pytest.raises(bayou.BadInput, match="marginal predicts classes; use learner='bank' or one of gaussian"):
         compare(tmp_path / "x.svm", ["gaussian", "marginal"], bits=4)
 
 
@@ -102,7 +102,7 @@ def test_a_learner_that_needs_a_square_is_named(prices, monkeypatch):
         assert str(error.value).startswith(
             "shrinkage:penalty=2 needs the square of 4,194,304 weights, 281 TB of memory; "
         )
-        assert str(error.value).endswith(f" are free. Leave it out, or use bits={bits}.")
+        assert str(error.value).endswith(f" are free. Omit it, or use bits={bits}.")
     with pytest.raises(bayou.BadInput, match=r"4,194,304 weights for each of 2 learners take .* Use a smaller bits="):
         compare(prices, ["bank", "gaussian"], label="price")
 
@@ -121,5 +121,5 @@ def test_the_memory_of_several_classes_is_said_by_features_and_classes():
 def test_the_guide_names_who_is_compared():
     page = Path(__file__).parents[2] / "docs" / "howto" / "compare.md"
     guide = " ".join(page.read_text(encoding="utf-8").split())
-    assert "two classes have `bank`, `marginal` and `adagrad`; several classes have the same" in guide
-    assert "numbers have " + " and ".join(f"`{name}`" for name in COMPARED["regression"]) + "." in guide
+    assert "compares `bank`, `marginal` and `adagrad` for two classes; the same for several classes" in guide
+    assert " and ".join(f"`{name}`" for name in COMPARED["regression"]) + " for numbers." in guide

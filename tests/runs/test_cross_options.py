@@ -71,7 +71,8 @@ def test_numbers_have_no_lanes_of_pairs():
     prices = pa.table({"site": ["a", "b"] * 50, "price": [k % 9 + 0.5 for k in range(100)]})
     model = bayou.train(prices, label="price", bits=4).learner
     said = (
-        "lanes of pairs are for two classes; with several, or numbers, cross= and interactions= make features of pairs."
+        "lanes of pairs need two classes; for several classes or numbers, "
+        "cross= and interactions= make features of pairs."
     )
     for options in ({}, {"learner": "gaussian"}, {"like": model}):
         named = {} if "like" in options else {"label": "price", "bits": 4}
@@ -88,7 +89,7 @@ def test_all_pairs_of_columns_are_the_default_and_several_classes_are_refused():
     learner = bayou.train(pa.table(clicks(300)), label="clicked", settings={"pairs": "auto"}, bits=12).learner
     assert (learner.parameters["pairs"], learner.parameters["cross"]) == ("auto", "columns")
     assert len(pair_strengths(learner).mean) == 4 + 2 * 10
-    with pytest.raises(BadInput, match="lanes of pairs are for two classes"):
+    with pytest.raises(BadInput, match="lanes of pairs need two classes"):
         bayou.train(pa.table(clicks(300)), label="hour", settings={"pairs": "auto"}, bits=12)
     several = bayou.train(pa.table(clicks(300)), label="hour", cross=[("user", "ad")], bits=12).learner
     assert several.extras.recipe.cross == (("user", "ad"),)

@@ -102,7 +102,7 @@ def test_thinned_negatives_are_scored_as_the_data_are(resumed, tmp_path):
 
 def test_the_end_of_a_pipe_is_not_known(tmp_path):
     lines = "".join(f"{k % 2} {k % 5}:1\n" for k in range(1000))
-    with pytest.raises(bayou.BadInput, match=r"holdout=0\.1 is about the last rows.*use holdout='random:0\.1'"):
+    with pytest.raises(bayou.BadInput, match=r"holdout=0\.1 needs to know which rows.*use holdout='random:0\.1'"):
         bayou.train(iter([table()]), **OPTIONS, holdout=0.1)
     words = ["train", "-", "--bits", "8", "--learner", "marginal", "--json", "--quiet", "--holdout"]
     assert CliRunner().invoke(app, [*words, "0.1"], input=lines).exit_code == 2
@@ -170,7 +170,7 @@ def test_the_command_says_which_rows_and_both_losses(tmp_path):
     assert said.stderr.count("labels alternate more than by chance") == 1
     page = (tmp_path / "r.html").read_text()
     assert "the last 20%" in page
-    assert "trained and then used as it is" in page
+    assert "trained and then used unchanged" in page
     told = json.loads(CliRunner().invoke(app, [*words, "--json", "--model", model]).stdout)
     assert told["holdout"]["rows"] == "the last 20%"
     assert told["later_loss"]["differs"] is True

@@ -81,7 +81,7 @@ def test_standard_input_from_a_file_counts_as_that_file(here):
         kept = os.dup(0)
         os.dup2(file.fileno(), 0)
         try:
-            with pytest.raises(BadInput, match="to be read"):
+            with pytest.raises(BadInput, match="which is also read"):
                 bayou.train("-", format="svmlight", model="x.svm")
         finally:
             os.dup2(kept, 0)
@@ -90,7 +90,7 @@ def test_standard_input_from_a_file_counts_as_that_file(here):
 
 def test_python_is_held_to_it_as_well(here):
     for data in ("x.svm", Path("x.svm"), ["y.svm", "hard"], Path().glob("*.svm"), "*.svm"):
-        with pytest.raises(BadInput, match=r"model= is x\.svm, which is to be read"):
+        with pytest.raises(BadInput, match=r"model= is x\.svm, which is also read"):
             bayou.train(data, model="x.svm")
     assert Path("x.svm").read_text() == ROWS
 

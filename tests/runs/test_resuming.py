@@ -55,7 +55,7 @@ def test_a_file_that_has_grown_is_gone_on_with(interrupted):
         file.write(lines(100, seed=1))
     run = bayou.train(path, resume=model)
     assert run.learner.examples == 12_100
-    assert any(WORD in note and "was written to since, but holds what it held" in note for note in run.notes)
+    assert any(WORD in note and "has grown since, but its earlier content is unchanged" in note for note in run.notes)
 
 
 def test_files_that_came_behind_are_learned_too(interrupted):
@@ -68,9 +68,9 @@ def test_files_that_came_behind_are_learned_too(interrupted):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: lines(12_000, seed=2), "what it held has changed"),  # replaced
-        (lambda text: text[:-8] + "1 9:1 9\n", "what it held has changed"),  # by one of the same size and beginning
-        (lambda text: "1 3:1\n" + text, "what it held has changed"),
+        (lambda text: lines(12_000, seed=2), "its content has changed"),  # replaced
+        (lambda text: text[:-8] + "1 9:1 9\n", "its content has changed"),  # by one of the same size and beginning
+        (lambda text: "1 3:1\n" + text, "its content has changed"),
         (lambda text: text[:100_000], r"it has 100,000 bytes and had \d"),
         (lambda text: "", "it has 0 bytes and had"),
     ],
@@ -79,7 +79,7 @@ def test_a_file_that_was_replaced_is_refused(interrupted, change, said):
     path, model = interrupted
     path.write_text(change(path.read_text()))
     before = model.read_bytes()
-    with pytest.raises(bayou.BadModel, match=rf"^{path} is not as it was .* in it: {said}.* by another name"):
+    with pytest.raises(bayou.BadModel, match=rf"^{path} is no longer the file .* in: {said}.* another name"):
         bayou.train(path, resume=model, model=model)
     assert model.read_bytes() == before
 
@@ -91,7 +91,7 @@ def test_what_the_sentence_advises_works(interrupted):
     os.link(path, path.with_name("new.svm"))
     run = bayou.train(path.with_name("new.svm"), resume=model)
     assert run.learner.examples == learned + 100
-    assert any("is not gone on with: these are other data" in note for note in run.notes)
+    assert any("is not continued: these are other data" in note for note in run.notes)
 
 
 def test_a_glob_means_its_files(interrupted):

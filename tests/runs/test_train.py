@@ -97,7 +97,7 @@ def test_chunks_may_differ_in_type_and_order_but_not_in_columns():
     second["hour"] = second["hour"].astype(float)
     run = bayou.train([first, second[["clicked", "hour", "id", "site"]]], **OPTIONS)
     assert run.evaluation.examples == 3000
-    with pytest.raises(bayou.BadInput, match="no column 'hour', which the first part has"):
+    with pytest.raises(bayou.BadInput, match="no column 'hour', unlike the first part"):
         bayou.train([first, second.drop(columns="hour")], **OPTIONS)
 
 
@@ -201,7 +201,7 @@ def test_what_is_wrong_is_said_before_anything_is_learned(options, said):
 def test_data_that_are_no_data_are_refused():
     with pytest.raises(bayou.BadInput, match="give a int; give paths, a table"):
         bayou.train(iter([3]), **OPTIONS)
-    with pytest.raises(bayou.BadInput, match="gives no tables"):
+    with pytest.raises(bayou.BadInput, match="yields no tables"):
         bayou.train(iter([]), **OPTIONS)
 
 
@@ -239,7 +239,7 @@ def test_a_file_that_is_given_twice_is_told_of(tmp_path):
     file = tmp_path / "x.svm"
     file.write_text("1 0:1\n-1 1:1\n" * 20)
     run = bayou.train([str(file), str(file)], learner="marginal", bits=4)
-    assert f"{file} is given 2 times; its rows are learned as often" in run.notes
+    assert f"{file} is given 2 times; its rows are learned that many times" in run.notes
     assert run.learned == 80
 
 

@@ -71,7 +71,7 @@ def test_a_head_that_is_too_large_is_refused_before_it_is_whole(server, parts):
     told = exchange(server, *parts)
     status, headers, body = told[-1]
     assert status == 431
-    assert "at most 65,536 bytes and 100 header lines" in json.loads(body)["error"]
+    assert "the limits are 65,536 bytes and 100 header lines" in json.loads(body)["error"]
     assert headers["connection"] == "close"
     assert all(status == 200 for status, _, _ in told[:-1])
 
@@ -140,10 +140,10 @@ def test_a_connection_without_requests_is_closed_and_one_that_is_answered_is_not
         (b"POST /predict HTTP/1.0\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "Transfer-Encoding"),
         (POST + b"Upgrade: h2c\r\nConnection: upgrade\r\nContent-Length: 2\r\n\r\n{}", "Upgrade"),
         (GET + b"X: a\r\n b\r\n\r\n", ""),
-        (b"GET /healthz HTTP/2.0\r\n" + HOST + b"\r\n", "HTTP/2.0 is not spoken here"),
-        (b"GET /healthz\r\n\r\n", "HTTP/0.9 is not spoken here"),
+        (b"GET /healthz HTTP/2.0\r\n" + HOST + b"\r\n", "HTTP/2.0 is not supported"),
+        (b"GET /healthz\r\n\r\n", "HTTP/0.9 is not supported"),
         (b"CONNECT localhost:80 HTTP/1.1\r\n" + HOST + b"\r\n", "the address of the request cannot be read"),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\rX: b\r\n\r\n", "this is no HTTP request"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\rX: b\r\n\r\n", "this is not an HTTP request"),
     ],
 )
 def test_what_a_proxy_could_read_differently_is_refused_and_ends_the_connection(server, request_, words):

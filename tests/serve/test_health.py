@@ -184,7 +184,7 @@ def test_a_log_that_broke_is_said_everywhere_while_predictions_go_on(tmp_path):
         spoil_pages(server)
         first = server.post("/learn?request=r", ROW)
         assert first.status_code == 503
-        assert "Whether this request was logged is not known" in first.json()["error"]
+        assert "It is unknown whether this request was logged" in first.json()["error"]
         refused = [
             server.post("/learn", ROW),
             server.post("/label", {"id": "open", "label": 1}),

@@ -100,7 +100,7 @@ def test_a_damaged_or_foreign_file_is_said_and_left_out(tmp_path, content):
     kept, sentence = load_history(tmp_path)
     assert kept is None
     assert str(tmp_path / HISTORY_FILE) in sentence
-    assert "the model is as it was" in sentence
+    assert "the model is unaffected" in sentence
 
 
 def test_a_server_goes_on_with_what_its_page_has_shown(tmp_path, monkeypatch):

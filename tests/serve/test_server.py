@@ -288,7 +288,7 @@ def test_several_models_have_their_own_addresses(tmp_path):
         assert "there are: one, two" in server.post("/models/three/predict", {}).json()["error"]
         assert server.post("/models/two/learn", {"a": 1, "y": "x"}).status_code == 422
     assert replayed(tmp_path, "two").learner.examples == 1
-    with pytest.raises(bayou.BadInput, match="several models; say which by name=, one of: one, two"):
+    with pytest.raises(bayou.BadInput, match="several models; choose one with name=: one, two"):
         replayed(tmp_path)
 
 
@@ -324,7 +324,7 @@ def test_a_snapshot_that_is_damaged_is_left_out_and_told_of(tmp_path):
     data[-1] ^= 1
     newest.write_bytes(data)
     with running(tmp_path, {}) as server:
-        assert any("the snapshot of entry 1 is left out" in said for said in server.said)
+        assert any("the snapshot of entry 1 is ignored" in said for said in server.said)
         assert server.served.model.learner.examples == 40
 
 

@@ -28,7 +28,7 @@ def test_a_base_that_is_gone_is_not_made_anew(tmp_path, snapshots):
 def test_a_folder_of_another_learner_is_refused(tmp_path):
     with running(tmp_path):
         pass
-    with pytest.raises(BadInput, match="began with marginal, and not with number-bank; give another data="):
+    with pytest.raises(BadInput, match="was started with marginal, not number-bank; give another data="):
         Running(tmp_path, {"default": learner("number-bank")})
 
 

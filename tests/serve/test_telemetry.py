@@ -277,7 +277,7 @@ def test_a_request_that_never_came_whole_is_counted(tmp_path):
             assert client.recv(100).startswith(b"HTTP/1.1 408")
         key = frozenset({("route", "other"), ("status", "408"), ("model", "")})
         assert values(server, "bayou_requests_total")[key] == 1
-    assert "a request was refused with 408: the request did not come in time." in server.said
+    assert "a request was refused with 408: the request did not arrive in time." in server.said
 
 
 # --- rules and the dashboard ------------------------------------------------------------------------------------------

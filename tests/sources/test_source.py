@@ -193,8 +193,8 @@ def zstd(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("pack", "spoil", "said"),
     [
-        (gzip.compress, lambda packed: packed[: len(packed) // 2], "end too early; the file is not whole, after line"),
-        (zstd, lambda packed: packed[: len(packed) // 2], "end too early; the file is not whole, after line"),
+        (gzip.compress, lambda packed: packed[: len(packed) // 2], "end too early; the file is incomplete, after line"),
+        (zstd, lambda packed: packed[: len(packed) // 2], "end too early; the file is incomplete, after line"),
         (gzip.compress, lambda packed: packed[:-3], "end too early; .*, after line 30,000"),
         (gzip.compress, lambda packed: packed[:-8] + b"abcd" + packed[-4:], "are damaged .*CRC"),
         (gzip.compress, lambda packed: packed + b"more", "are damaged .*Not a gzipped file"),
@@ -218,7 +218,7 @@ def test_broken_files_of_every_format(tmp_path, head, row, n) -> None:
     packed = gzip.compress(text.encode())
     path = write(tmp_path / "x.gz", packed[:-4])
     source = sources.open(path, on_error="skip", recipe={"bits": 8})
-    with pytest.raises(BadInput, match="the compressed data end too early; the file is not whole, after line"):
+    with pytest.raises(BadInput, match="the compressed data end too early; the file is incomplete, after line"):
         list(source)
     assert source.rows == n
 
@@ -268,7 +268,7 @@ def test_the_first_rows_of_numbered_features_have_indices_as_all_batches_have(tm
 def test_a_link_to_nothing_is_named(tmp_path) -> None:
     (tmp_path / "a.svm").write_text("1 1:1\n")
     (tmp_path / "b.svm").symlink_to("gone.svm")
-    with pytest.raises(BadInput, match=r"b\.svm is a link to a file that is not there"):
+    with pytest.raises(BadInput, match=r"b\.svm is a link to a missing file"):
         sources.open(str(tmp_path / "*.svm"))
 
 

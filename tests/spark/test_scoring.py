@@ -110,7 +110,7 @@ def test_names_that_are_one_to_spark_get_a_sentence(spark, model):
 
     frame = spark.createDataFrame(clicks(5))
     for name in ("site", "SITE"):
-        with pytest.raises(BadInput, match=f"^the columns 'site' and '{name}' have one name to Spark; rename one"):
+        with pytest.raises(BadInput, match=f"^the columns 'site' and '{name}' are the same name to Spark; rename one"):
             face.transform(frame.select("*", functions.lit("a").alias(name)), model)
 
 
@@ -171,7 +171,7 @@ def test_nothing_and_bad_rows(spark, tmp_path):
     with pytest.raises(BadInput, match="DataFrame of Spark"):
         face.transform(rows, learner)
     frame = spark.createDataFrame([(1.0, 0.5)], "a double, mean double")
-    with pytest.raises(BadInput, match="'mean' would be there twice"):
+    with pytest.raises(BadInput, match="'mean' would appear twice"):
         face.transform(frame, learner)
     with pytest.raises(BadInput, match="keep= names 'b'; the columns are a, mean"):
         face.transform(frame, learner, keep=["b"])

@@ -123,7 +123,7 @@ def test_a_driver_that_died_goes_on_with_the_same_bits(run, files, tmp_path):
             face.train(str(files), model=place, passes=2, on_progress=die, **SMALL)
         assert len(load(place).extras.rounds.losses) == dies + 1
     # One pass more may be asked for in the end.
-    assert face.train(str(files), model=place, **SMALL).notes[0] == "going on after round 2"
+    assert face.train(str(files), model=place, **SMALL).notes[0] == "resuming after round 2"
     last = face.train(str(files), model=place, passes=2, **SMALL)
     assert [done.number for done in last.rounds] == [4]
     assert last.losses == run[0].losses
@@ -132,12 +132,12 @@ def test_a_driver_that_died_goes_on_with_the_same_bits(run, files, tmp_path):
     before = place.stat().st_mtime_ns
     again = face.train(str(files), model=place, passes=2, **SMALL)
     assert again.rounds == []
-    assert again.notes == [f"{place} is finished already"]
+    assert again.notes == [f"{place} is already finished"]
     assert place.stat().st_mtime_ns == before
     for change, words in (
         ({"seed": 8}, "begun with seed=7, and now it is 8"),
         ({"bits": 13}, "bits=13 was given"),
-        ({"learner": "marginal"}, "cannot go on as marginal"),
+        ({"learner": "marginal"}, "cannot continue as marginal"),
     ):
         with pytest.raises(BadModel, match=words):
             face.train(str(files), model=place, **SMALL | change)
@@ -163,7 +163,7 @@ def test_a_frame_is_learned_as_its_files(spark, files, tmp_path):
 
 def test_names_that_are_one_to_spark_get_a_sentence(spark, files, tmp_path):
     frame = spark.read.parquet(files.as_uri())
-    with pytest.raises(BadInput, match="the columns 'site' and 'site' have one name"):
+    with pytest.raises(BadInput, match="the columns 'site' and 'site' are the same name"):
         face.train(frame.select("*", "site"), folder=tmp_path / "rows", **SMALL)
     assert os.listdir(tmp_path) == []
 
@@ -240,7 +240,7 @@ def test_what_cannot_be_learned_gets_a_sentence(spark, files, tmp_path):
         ({"exact": True}, "number their features.*without exact="),
         ({"order": "any"}, "order"),
         ({"passes": 0}, "passes"),
-        ({"folder": tmp_path}, "^folder= is where.*files already"),
+        ({"folder": tmp_path}, "^folder= is where.*already files"),
         ({"bitz": 3}, "there is no option 'bitz'"),
     ):
         with pytest.raises(BadInput, match=words):

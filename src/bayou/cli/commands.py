@@ -59,7 +59,7 @@ def _print_version(requested: bool) -> None:
 def _bayou(
     ctx: typer.Context,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="BAYOU_DEBUG", help="Of an error, also show where in bayou it arose.")
+        bool, typer.Option("--debug", envvar="BAYOU_DEBUG", help="Also show where in bayou an error occurred.")
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")

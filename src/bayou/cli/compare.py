@@ -37,18 +37,18 @@ def compare(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare learners over one reading of the data.
+    """Compare learners in a single pass over the data.
 
-    Each predicts every example before it learns from it. Over the last half there are two losses: as it learned, and
-    of later rows, which are predicted when nothing near them is learned yet.
+    Each predicts every example before learning from it. Two losses cover the last half: the one as it learned, and
+    the one on later rows, which are predicted before anything near them is learned.
 
     Example:
 
         bayou compare clicks.csv --label clicked --learner bank --learner ftrl
 
     Args:
-        out: Draw the learning curves into this file: .png, .svg, .pdf.
-        csv: Write the learning curves into this file.
+        out: File for a plot of the learning curves: .png, .svg or .pdf.
+        csv: File for the learning curves.
     """
     options.check_ending("--out", out, PICTURES)
     options.check_outputs({"--out": out, "--csv": csv, "--report": report}, data)

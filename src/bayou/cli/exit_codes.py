@@ -79,12 +79,12 @@ def _exit_code_and_message(error: Exception) -> tuple[int, str]:
         file = "" if error.filename is None else f"{error.filename}: "
         return (
             BAD_DATA,
-            f"{file}the system refuses ({error.strerror}); `bayou --debug`, before the command, says where.",
+            f"{file}the system refuses ({error.strerror}); `bayou --debug COMMAND` shows where.",
         )
     message = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return INTERNAL_ERROR, (
         f"Unexpected error ({message}). This is a bug in bayou, not in your data; please report it with the output of "
-        "`bayou --debug`, which goes before the name of the command."
+        "`bayou --debug COMMAND`."
     )
 
 

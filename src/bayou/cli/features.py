@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 ORDERS = {
     "mean": "the largest weights, whatever their sign",
-    "z": "the surest not to be 0, mean over sd",
-    "inclusion": "the most probably needed",
+    "z": "the largest mean / sd",
+    "inclusion": "the most probable to be needed",
     "column": "columns by how much of the score they carry, each with its most telling values",
 }
 # Number of values of a column named on its line.
@@ -31,7 +31,7 @@ MAX_SHOWN_VALUES = 3
 SPREAD = "spread: how far a column moves the score from row to row, as a standard deviation"
 VIEWS = {
     "model": "the weights that predict",
-    "associated": "of a bank, what went with the labels so far, whether or not that is trusted to go on",
+    "associated": "for a bank, what went with the labels so far, whether or not that is expected to last",
 }
 
 
@@ -50,10 +50,10 @@ def features(
 ) -> None:
     """Show a model's largest weights, by name.
 
-    Of each weight the mean, the standard deviation, and how probable it is to matter. What was never seen in the data
-    is not shown. Weights are changes of the log-odds (of a number: of its mean). Those of a column that every row has a
-    value of are centred: 0 is the mean over the rows. The intercept is the score of the mean row. Of several classes,
-    each has its own weights: what sets it apart from the average class.
+    For each weight: the mean, the standard deviation, and the probability that it matters. Features never seen in the
+    data are not shown. Weights are changes of the log-odds (for a number: of its mean). Those of a column in which
+    every row has a value are centred: 0 is the mean over the rows. The intercept is the score of the mean row. With
+    several classes, each has its own weights: what sets it apart from the average class.
 
     Example:
 
@@ -69,11 +69,11 @@ def features(
 
     Args:
         model: The model.
-        top: How many to show; 50 if not given, of several classes 5 each.
-        class_: Of several classes, one to show.
-        selected: All that the model selected (spike-slab, ftrl), and no others.
-        pairs: Of a bank with pairs: the pairs of features with the largest weights.
-        index: Also the number that each feature was hashed to, as Vowpal Wabbit has it.
+        top: Number to show; by default 50, or 5 for each of several classes.
+        class_: With several classes, the one to show.
+        selected: Show all that the model selected (spike-slab, ftrl), and no others.
+        pairs: For a bank with pairs: show the pairs of features with the largest weights.
+        index: Also show the number that each feature was hashed to, as Vowpal Wabbit does.
         out: A .csv or .json file to write; - is CSV on standard output. With --selected .json is a plain model.
         posterior: A .parquet file to write: names, means and covariance of the weights in a bank's head.
     """

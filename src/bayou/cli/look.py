@@ -20,10 +20,10 @@ def look(
     recipe: _Recipe,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Show what the columns of a table are taken for; learn nothing.
+    """Show how the columns of a table are read, without learning.
 
-    Of the first 10,000 rows: what each column is, the features that it gives, the share of its cells without a value,
-    and some of its values; then what should make you look twice. Options of train that name columns overrule it.
+    From the first 10,000 rows: what each column is, the features it gives, its share of missing values, and some of
+    its values; then anything that deserves a second look. Options of train that name columns override this.
 
     Example:
 

@@ -29,21 +29,21 @@ def merge(
     recombine: Annotated[list[str] | None, typer.Option(metavar="DATA")] = None,
     weight: float | None = None,
 ) -> None:
-    """Merge models into one that knows what all know.
+    """Merge models into one that knows what each has learned.
 
-    Models that were resumed from another need that one as --base, or what it knew would be counted several times.
-    How the merged lanes of a bank are to be combined is a guess unless --recombine names data to learn it from.
+    Models resumed from another one need it as --base, or what it knew would be counted several times. How to combine
+    the merged lanes of a bank is a guess unless --recombine names data to learn it from.
 
     Example:
 
         bayou merge monday.bayou tuesday.bayou --out both.bayou
 
     Args:
-        models: Two models or more, of one learner and recipe.
+        models: Two or more models with the same learner and recipe.
         out: Where to write the merged model.
         base: The model that all of them were resumed from; what it knew is counted once.
-        recombine: Data that none of them has learned: how to combine a bank's lanes is learned afresh from them.
-        weight: That of the rows of each, if they were learned in shards, with weights.
+        recombine: Data that none of them has learned, from which to learn how to combine a bank's lanes.
+        weight: Weight of each model's rows, if they were learned in shards, with weights.
     """
     if len(models) < 2:
         raise BadUsage("merge needs at least two models; name one more.")

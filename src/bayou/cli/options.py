@@ -27,13 +27,13 @@ Data = Annotated[
     list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are decompressed.")
 ]
 Format = Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")]
-Threads = Annotated[int | None, typer.Option(min=0, help="Threads that read ahead; all cores if not given.")]
+Threads = Annotated[int | None, typer.Option(min=0, help="Number of threads that read ahead; all cores by default.")]
 Report = Annotated[
-    Path | None, typer.Option(help="Write what was learned, with plots, into this .html file; it opens offline.")
+    Path | None, typer.Option(help="Write what was learned, with plots, to this .html file; it opens offline.")
 ]
-Delay = Annotated[int, typer.Option(min=0, help="How many examples late labels come; all are learned in the end.")]
+Delay = Annotated[int, typer.Option(min=0, help="Delay of labels, in examples; all are learned in the end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No running table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress table.")]
 # Type of a parameter that stands for several options, which `Annotated` lists; the command gets a dict of them.
 Group = dict[str, Any]
 
@@ -49,7 +49,7 @@ def of_recipe(name: str) -> Any:
     description = _OPTIONS[name][1]
     with spelling.as_flags():
         text = re.sub(r"{(\w+)}", lambda match: spelling.option(match[1]), description.text)
-    text += " Several are separated by commas." if name in _COLUMNS else ""
+    text += " Separate several with commas." if name in _COLUMNS else ""
     flags = [f"--{name.replace('_', '-')}", *_MORE_FLAGS.get(name, [])]
     return typer.Option(*flags, min=description.low, max=description.high, help=text)
 

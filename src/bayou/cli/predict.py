@@ -36,15 +36,15 @@ def predict(
     horizon: str = "later",
     quiet: Annotated[bool, typer.Option("--quiet")] = False,
 ) -> None:
-    """Predict examples, and say how sure that is.
+    """Predict examples, with the uncertainty of each prediction.
 
-    Each example gives one row: its probability, mean and variance of its score, and what bounds the probability with
-    95% certainty (--level). Of several classes: the most probable one, its probability and what bounds that, and the
-    probabilities of all. Of a number to be predicted: its mean, the variance of that, and what bounds the number. If
-    the examples have labels, how good the predictions are is told at the end.
+    Each example gives one row: its probability, the mean and variance of its score, and bounds that hold the
+    probability with 95% certainty (--level). For several classes: the most probable one, its probability with bounds,
+    and the probabilities of all. For a number: its mean, the variance of that mean, and bounds for the number. If the
+    examples have labels, the quality of the predictions is reported at the end.
 
-    --explain 3 tells why: three columns of a table, or features, that moved the score most away from that of the
-    average row, and by how much (why1, by1 and so on), and what all others did (others).
+    --explain 3 shows why: the three columns of a table, or features, that moved the score furthest from that of the
+    average row, by how much (why1, by1 and so on), and the effect of all others (others).
 
     Example:
 
@@ -54,13 +54,13 @@ def predict(
         model: The model.
         out: A .csv, .csv.gz, .csv.zst or .parquet file; - is standard output.
         on_error: raise: stop at a bad line. skip: write no row for it.
-        tags: Write the tags; if not said, when the first rows have any.
+        tags: Write the tags; by default, if the first rows have any.
         keep: Columns of the data to write beside the predictions, separated by commas.
-        level: How certain it is that what is predicted lies between low and high.
-        quantiles: Of a number: what it lies below with these probabilities, such as .1,.5,.9.
-        explain: How many features to tell that moved each row's score most, against the average row.
-        horizon: later: rows after the training. next: only the next few, the model is trained on steadily.
-        quiet: No line of progress.
+        level: Certainty that what is predicted lies between low and high.
+        quantiles: For a number: the quantiles to write, such as .1,.5,.9.
+        explain: Number of features to show that moved each row's score most, compared with the average row.
+        horizon: later: rows after the training. next: rows that arrive while the model keeps learning.
+        quiet: Show no progress line.
     """
     if out != "-":
         options.check_ending("--out", out, CSV + PARQUET)

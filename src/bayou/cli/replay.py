@@ -15,20 +15,20 @@ def replay(
     out: Path,
     name: str | None = None,
 ) -> None:
-    """Make the model of a server again, from its log alone.
+    """Rebuild the model of a server using only its log.
 
-    All that was learned is learned once more, from the beginning. The file is that which the server would write,
-    byte for byte, by the same version on the same kind of processor; otherwise it is said that the last places of
-    numbers may differ. The server may run meanwhile; what is logged later is left out.
+    Everything is learned once more, from the beginning. With the same version on the same kind of processor, the file
+    is byte for byte what the server would write; otherwise a message says that the last places of numbers may differ.
+    The server may run meanwhile; what it logs later is not included.
 
     Example:
 
         bayou replay ./state --out m.bayou
 
     Args:
-        state: The folder that `bayou serve --data` had.
+        state: The folder given to `bayou serve --data`.
         out: Where to write the model.
-        name: Which model, where the folder has several.
+        name: Which model, if the folder has several.
     """
     options.check_outputs({"--out": out})
     with output.preparing(), extra("serve"):

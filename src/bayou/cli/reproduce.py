@@ -30,10 +30,10 @@ def reproduce(
     data: list[str] | None = None,
     jobs: Annotated[int | None, typer.Option(min=1)] = None,
 ) -> None:
-    """Run the papers' tables and figures again.
+    """Reproduce the papers' tables and figures.
 
-    Their numbers are printed beside ours. `bayou reproduce list` shows what there is and how long it takes. Each run
-    writes a picture, the curves it was made of and a summary into the folder --out.
+    Their numbers are printed beside ours. `bayou reproduce list` shows what can be run and how long it takes. Each run
+    writes a picture, the curves it was drawn from and a summary to the folder --out.
 
     Example:
 
@@ -51,7 +51,7 @@ def reproduce(
     """
     names = names or ["list"]
     if "list" in names and len(names) > 1:
-        raise BadUsage("list stands alone: it shows what there is and runs nothing.")
+        raise BadUsage("list cannot be combined with names: it only shows what can be run.")
 
     from rich.console import Console
 
@@ -69,7 +69,7 @@ def reproduce(
         raise BadUsage("--data is for figure2, l1-table3 to 6 and the olss figures; the others need none.")
     _make_folder(out)
     if any(out.resolve() in (path.resolve(), path.resolve().parent) for path in map(Path, data or ())):
-        raise BadUsage(f"--out is {out}, where the --data are, and these could be lost; choose another folder.")
+        raise BadUsage(f"--out is {out}, which holds the --data, and these could be lost; choose another folder.")
     for experiment in selected:
         with output.progress(1.0) as show:
             chosen_options = papers.ExperimentOptions(

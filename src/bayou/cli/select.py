@@ -34,18 +34,18 @@ def select(
 ) -> None:
     """Select the features that matter, for models of several sizes.
 
-    Spike-and-slab learners that expect ever fewer features go over one reading of the data side by side. For each size
-    the one that selected that many or a few more is cut to its most probable features, and tested on examples held out.
+    Spike-and-slab learners that expect ever fewer features learn side by side in a single pass. For each size, the one
+    that selected that many features or a few more is cut to its most probable ones and tested on held-out examples.
 
     Example:
 
         bayou select clicks.csv --label clicked --sizes 10,30 --out features.csv
 
     Args:
-        sizes: How many features a model may have; several, with commas.
-        set_: name=value: any parameter of spike-slab.
-        holdout: Share of examples to test on.
-        out: A .csv file for the features of every size; - is stdout.
+        sizes: Numbers of features that a model may have, separated by commas.
+        set_: Parameter of spike-slab, as name=value.
+        holdout: Share of the examples to test on.
+        out: A .csv file for the features of every size; - is standard output.
         picture: A .png file for the path: sizes, AUC, log loss.
     """
     requested_sizes = _sizes(sizes)

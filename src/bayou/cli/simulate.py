@@ -44,9 +44,9 @@ def simulate(
     Args:
         out: Where to write: .svm, .svm.gz, .svm.zst, or - for standard output.
         examples: Number of examples.
-        seed: Another seed, another stream.
+        seed: Random seed of the stream.
         truth: Where to write the true weights: a .npz file.
-        set_: name=value: any parameter of the stream, as in n_features=1000.
+        set_: Parameter of the stream, as in n_features=1000.
     """
     if kind not in KINDS:
         from bayou.core.checks import suggest

@@ -41,15 +41,15 @@ def train(
         bayou train clicks.csv --label clicked --model m.bayou
 
     Args:
-        model: Where to write what was learned.
-        resume: A model to go on from, in weights and recipe.
-        like: A model to be like in all but the weights.
-        passes: How often to go through the data.
-        processes: How many processes learn text at the same time, in rounds.
+        model: File for the trained model.
+        resume: Model to continue, with its weights and recipe.
+        like: Model to copy in everything but the weights.
+        passes: Number of passes over the data.
+        processes: Number of processes that learn text at the same time, in rounds.
         pairs: Lanes of pairs of features for the bank: crosses, factors (those, and factorisation machines), or auto
             and auto,factors, which drop what does not pay.
-        set_: name=value: any parameter of the learner.
-        holdout: Share of examples not to learn, and to test the finished model on: 0.1 is the last tenth, random:0.1 a
+        set_: Parameter of the learner, as name=value.
+        holdout: Share of examples to hold out and test the finished model on: 0.1 is the last tenth, random:0.1 a
             tenth spread evenly.
         checkpoint: Save every N examples (1000000), or at times: 90s, 10min, 2h.
     """

@@ -48,7 +48,7 @@ def _loss(name: str) -> str:
 
 _LOSSES = {"logistic": "binary", "squared": "regression"}
 _DATA = Flag(("-d", "--data"), "{}")
-_THERE = "the model has it from its training: leave it out."
+_THERE = "the model keeps this from training: leave it out."
 _NO_CACHE = Flag(
     ("-c", "-k", "--cache", "--kill_cache"),
     instead="bayou needs no cache, it reads the data again in each pass: leave it out.",
@@ -67,7 +67,7 @@ _SENTENCES = {
     "MODEL, then bayou predict DATA --model MODEL --out predictions.csv.",
     ("--invert_hash", "--readable_model"): "names are kept in the model: bayou train DATA --model MODEL, then "
     "bayou features MODEL --index --out {}.csv.",
-    ("--keep",): "write the other first letters with --ignore.",
+    ("--keep",): "name the other first letters with --ignore.",
     ("--link",): "bayou predict writes probabilities and scores: leave it out.",
     ("--holdout_period",): "--holdout random:0.1 keeps a tenth of the examples to test the model on.",
     ("--ngram", "--skips"): "bayou makes no n-grams of VW text; write them into the data.",
@@ -78,7 +78,7 @@ _BARE = {
         "-a",
         "--audit",
     ): "names are kept in the model: bayou train DATA --model MODEL, then bayou features MODEL --index.",
-    ("--holdout_off", "--save_resume", "--preserve_performance_counters"): "it is so here always: leave it out.",
+    ("--holdout_off", "--save_resume", "--preserve_performance_counters"): "bayou always works this way: leave it out.",
     (
         "--adaptive",
         "--normalized",

@@ -14,14 +14,14 @@ def warm(
 ) -> None:
     """Compile the kernels ahead of time, on all cores.
 
-    Without it, the first run compiles what it needs. For containers and CI, whose first run should be quick.
+    Without it, the first run compiles what it needs. Useful in containers and CI, where the first run should be quick.
 
     Example:
 
         bayou warm --all
 
     Args:
-        all: Every learner, not only the default one.
+        all: Compile for every learner, not only the default one.
     """
     from bayou.kernels import cache
     from bayou.runs import warmup

@@ -10,11 +10,11 @@ from bayou.core.errors import BadInput
 
 
 def check_not_masked(values: Any, what: str) -> None:
-    """Raise BadInput if `values` has masked entries: NumPy drops the mask, and they would be taken for data."""
+    """Raise BadInput if `values` has masked entries: NumPy drops the mask and would treat them as data."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise BadInput(
-            f"{what} must not be masked: {np.ma.count_masked(values):,} of {values.size:,} are. Leave those rows out, "
-            "or say what stands there: array.filled(0)."
+            f"{what} must not be masked: {np.ma.count_masked(values):,} of {values.size:,} are. Drop those rows, or "
+            "fill the masked values: array.filled(0)."
         )
 
 

@@ -1,8 +1,8 @@
 """Batch: a block of sparse examples, the only thing that flows between the parts of bayou.
 
-A batch holds its rows in CSR form and is *canonical*: inside a row no feature comes twice (duplicates are
+A batch holds its rows in CSR form and is *canonical*: within a row no feature occurs twice (duplicates are
 summed) and no value is zero (explicit zeros are dropped); the order of features in a row is kept. That is
-checked once, when a batch is made, together with everything else that could hurt a learner: a batch that exists holds
+checked once, when a batch is made, together with everything else that could harm a learner: a batch that exists holds
 finite values, weights >= 0 and features that fit in 32 bits.
 """
 
@@ -47,7 +47,7 @@ class Batch:
         labels: float64 or None. A batch without labels can only be predicted.
         weights: float64 >= 0 or None (all 1). A weight multiplies the example's log-likelihood.
         tags: one string per row or None, to label the rows of written predictions.
-        positions: int64, the position of each row in its source (a line number, say), or None.
+        positions: int64, the position of each row in its source (such as a line number), or None.
         groups: uint8, the number of each non-zero's column or namespace, for learners that distinguish columns; None
             if not requested or unknown.
         n_wrapped: number of indices wider than 32 bits, which were wrapped around: their high half was folded in.
@@ -78,7 +78,7 @@ class Batch:
     max_index: int
 
     def __init__(self) -> None:
-        raise BadInput("a batch is made by Batch.from_csr, Batch.from_rows or Batch.from_arrays.")
+        raise BadInput("create a batch with Batch.from_csr, Batch.from_rows or Batch.from_arrays.")
 
     @classmethod
     def from_csr(cls, X: Any, y: Any = None, weights: Any = None, *, tags: Any = None, positions: Any = None) -> Batch:
@@ -89,7 +89,7 @@ class Batch:
             dense = as_array(X, "examples")
             if dense.ndim != 2:
                 raise BadInput(
-                    f"examples must form a two-dimensional matrix, one row each; this has shape {dense.shape}."
+                    f"examples must form a two-dimensional matrix, one row per example, not shape {dense.shape}."
                 )
             X = csr_array(as_float(dense, "values"))
         X = X.tocsr()
@@ -144,7 +144,7 @@ class Batch:
             or self.values.shape != self.indices.shape
         ):
             raise BadInput(
-                "indptr, indices and values do not form rows: indptr must start at 0, never fall and end at "
+                "indptr, indices and values do not form rows: indptr must start at 0, never decrease and end at "
                 f"len(indices) = len(values); it ends at {self.indptr[-1] if n >= 0 else None}, with "
                 f"{len(self.indices)} indices and {self.values.size} values."
             )
@@ -310,7 +310,7 @@ class Batch:
             check_is_batch(part)
         require_labels = [part.labels is not None for part in parts]
         if any(require_labels) and not all(require_labels):
-            raise BadInput("some of these batches have labels and others have none; give labels to all, or to none.")
+            raise BadInput("some of these batches have labels and others do not; give labels for all or for none.")
 
         def joined(name: str) -> Any:
             arrays = [getattr(part, name) for part in parts]
@@ -378,19 +378,19 @@ class Batch:
 def check_is_batch(batch: Any) -> None:
     """Raise BadInput if `batch` is not a Batch."""
     if not isinstance(batch, Batch):
-        raise BadInput("give a bayou.Batch: Batch.from_csr(X, y) makes one of a matrix.")
+        raise BadInput("expected a bayou.Batch; Batch.from_csr(X, y) makes one from a matrix.")
 
 
 def require_labels(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield the batches; raise BadInput for one that has no labels or is not a Batch."""
     if not isinstance(batches, Iterable) or hasattr(batches, "tocsr") or isinstance(batches, np.ndarray):
         raise BadInput(
-            f"batches is {shortened_repr(batches)}; give batches: Batch.from_csr(X, y) makes one of a matrix."
+            f"batches is {shortened_repr(batches)}; give batches: Batch.from_csr(X, y) makes one from a matrix."
         )
     for batch in batches:
         check_is_batch(batch)
         if batch.labels is None:
-            raise BadInput("a batch has no labels; there is nothing to fit to, or to score predictions against.")
+            raise BadInput("a batch has no labels to fit to or to score predictions against.")
         yield batch
 
 

@@ -37,7 +37,7 @@ class CsrStats(NamedTuple):
 
 
 def measure(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> CsrStats:
-    """Return the survey of CSR arrays, reading every row, index and value once.
+    """Return the statistics of CSR arrays, reading every row, index and value once.
 
     Without its sign bit a float compares like the integer with the same bits (NaN above infinity above all others),
     and integer comparisons vectorize.
@@ -66,7 +66,7 @@ def measure(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> CsrS
 def canonicalize(
     indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, groups: np.ndarray | None
 ) -> tuple[Arrays, CsrStats]:
-    """Return the canonical rows and their survey. If `largest` is not finite, the caller must reject them."""
+    """Return the canonical rows and their statistics. If `largest` is not finite, the caller must reject them."""
     rows, seen = (indptr, indices, values, groups), measure(indptr, indices, values)
     if np.isfinite(seen.largest) and (merged := canonical(*rows, seen)) is not None:
         return merged, measure(*merged[:3])

@@ -101,7 +101,7 @@ def check_str(name: str, value: Any) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise BadInput(f"{name} is {value!r}; it must be text in whole characters, as UTF-8 has them.") from None
+        raise BadInput(f"{name} is {value!r}; it must be text that UTF-8 can encode.") from None
 
 
 def check_str_list(name: str, value: Any, what: str) -> tuple[str, ...]:

@@ -1,14 +1,14 @@
 """Python processes that bayou starts, and the folders they import from: never the current one.
 
 Python puts the current folder before all others for `python -c` and `python -m`, and an empty or relative entry of
-PYTHONPATH means it, or a folder in it. That folder often holds data, and whoever supplied them may have put a
+PYTHONPATH means it, or a folder in it. That folder often holds data, and the supplier of the data may have put a
 `numpy.py` beside them.
 
     own_python          start a process that imports this bayou
     safe_environment    for processes that libraries start: multiprocessing, pyspark
     protect_command     for the command: this process from now on, and all that it starts
 
-Folders with absolute names stay importable. The folder of bayou itself always is, wherever it lies.
+Folders with absolute names stay importable. The folder of bayou itself always does, wherever it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
 def own_python(code: str, *arguments: str, pipes: bool = False) -> subprocess.Popen[bytes]:
-    """Start a Python process that imports this bayou, in a session of its own; without output, or with pipes."""
+    """Start a Python process that imports this bayou, in its own session; without output, or with pipes."""
     import subprocess
 
     path = os.pathsep.join(dict.fromkeys([HOME, *import_path()]))

@@ -135,7 +135,7 @@ class ClassPrediction:
     def best_index(self) -> np.ndarray:
         """The column of the most probable class of each row."""
         if not len(self.labels):
-            raise BadInput("no class is known yet, so none is the most probable one; learn some examples first.")
+            raise BadInput("no class is known yet, so there is no most probable one; learn some examples first.")
         return self._scores.expected.argmax(axis=1)
 
     @property
@@ -191,7 +191,7 @@ class ClassPrediction:
     def with_sampling_correction(self, negative_rate: float) -> ClassPrediction:
         """Return the prediction unchanged; raise BadInput if the rate is not 1, as no class is the negative one."""
         if negative_rate != 1.0:
-            raise BadInput("of several classes none is the negative one; leave the rate of negatives out.")
+            raise BadInput("with several classes, no class is the negative one; omit the rate of negatives.")
         return self
 
     def without_sampling_correction(self) -> ClassPrediction:

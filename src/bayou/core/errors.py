@@ -14,7 +14,7 @@ class BadInput(ValueError):
 
 
 class NothingToLearn(BadInput):
-    """Data without a single row that could be learned from.
+    """Data without a single usable row.
 
     Attributes:
         first: the error of the first row, as a sentence; empty if unknown.
@@ -38,7 +38,7 @@ class BadModel(ValueError):
 
 
 class NoPosterior(AttributeError):
-    """Uncertainty was requested from a learner without a posterior.
+    """Raised when uncertainty is requested from a learner without a posterior.
 
     >>> from bayou.learners import AdaGrad
     >>> hasattr(AdaGrad(n_features=3), "variance")
@@ -47,7 +47,7 @@ class NoPosterior(AttributeError):
 
 
 class WrongTask(AttributeError):
-    """An attribute of classifiers was requested from a regressor, or vice versa.
+    """Raised when an attribute of classifiers is requested from a regressor, or vice versa.
 
     >>> from bayou import Batch
     >>> from bayou.learners import Gaussian

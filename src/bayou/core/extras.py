@@ -159,7 +159,7 @@ def _numbered_classes(learner: Any) -> list[str]:
     """Return names for classes that have none: "0", "1", ... up to the largest label."""
     labels = learner.labels
     if len(labels) and not 0 <= labels.min() <= labels.max() < _MOST_NUMBERS:
-        raise BadModel("the model numbers its classes in a way that data cannot be read with; number them from 0.")
+        raise BadModel("data cannot be read with the way the model numbers its classes; number them from 0.")
     return [str(k) for k in range(int(labels.max(initial=-1)) + 1)]
 
 
@@ -190,7 +190,7 @@ class Extras:
         from bayou.recipe.recipe import Recipe
 
         if not isinstance(recipe, Recipe):
-            raise BadInput("give a bayou.sources.Recipe to read data by.")
+            raise BadInput("give a bayou.sources.Recipe to read data with.")
         if recipe.kind == "svmlight" and not recipe.crossed:
             return cls(recipe)
         from bayou.recipe.feature_names import FeatureNames
@@ -206,7 +206,7 @@ class Extras:
     def of(cls, learner: Any) -> Extras:
         """Return a learner's extras for reading data; a learner made in Python, without a recipe, reads svmlight."""
         if not hasattr(learner, "extras"):
-            raise BadInput("give one of bayou's learners, whose extras are asked for.")
+            raise BadInput("expected one of bayou's learners, which have extras.")
         extras, bits = learner.extras, max((learner.n_features - 1).bit_length(), 1)  # enough to number its features
         if extras.recipe is None:
             from bayou.recipe.recipe import Recipe
@@ -227,7 +227,7 @@ class Extras:
     def required_recipe(self) -> Recipe:
         """The recipe; raises BadModel if there is none."""
         if self.recipe is None:
-            raise BadModel("the model has no recipe to read data by; `Extras.of(learner)` gives it that of svmlight.")
+            raise BadModel("the model has no recipe to read data with; `Extras.of(learner)` gives it one for svmlight.")
         return self.recipe
 
     def for_predicting(self) -> Extras:
@@ -251,21 +251,19 @@ class Extras:
             if differences:
                 more = f"; and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
                 raise BadModel(
-                    f"the models read data by different recipes: {'; '.join(differences[:_SHOWN])}{more}. "
+                    f"the models read data with different recipes: {'; '.join(differences[:_SHOWN])}{more}. "
                     f"Train one of them with {option('like', 'OTHER')}."
                 )
         if any(one != another for one, another in zip(self.classes, other.classes, strict=False)):
-            raise BadModel(
-                f"the models have different names of classes; train one of them with {option('like', 'OTHER')}."
-            )
+            raise BadModel(f"the models have different class names; train one of them with {option('like', 'OTHER')}.")
         if (
             self.numbering is not None
             and other.numbering is not None
             and not self.numbering.is_compatible(other.numbering)
         ):
             raise BadModel(
-                f"the models number their features differently; train them with {option('like', 'MODEL')}, or let "
-                "names be hashed."
+                f"the models number their features differently; train them with {option('like', 'MODEL')}, or "
+                "hash the names."
             )
 
     def merge(self, other: Extras, base: Extras | None = None) -> Extras:
@@ -353,19 +351,19 @@ def _added(mine: Counters | None, theirs: Counters | None, base: Counters | None
 
 def _mapping(name: str, plain: Any) -> Mapping[str, Any]:
     if not isinstance(plain, Mapping):
-        raise BadModel(f"what is attached to the model ({name}) is {plain!r}; it must be a mapping.")
+        raise BadModel(f"the data stored with the model ({name}) are {plain!r}; they must be a mapping.")
     return plain
 
 
 def _class_names(plain: Any) -> list[str]:
     if not isinstance(plain, list | None) or not all(isinstance(name, str) for name in plain or ()):
-        raise BadModel(f"the model calls its classes {plain!r}; it must be a list of names.")
+        raise BadModel(f"the model's class names are {plain!r}; they must be a list of names.")
     return list(plain or ())
 
 
 def _marks(plain: Any) -> list[FileFingerprint]:
     if not isinstance(plain, list | None):
-        raise BadModel(f"the model tells of files as {plain!r}; it must be a list.")
+        raise BadModel(f"the model describes its files as {plain!r}; it must be a list.")
     return [FileFingerprint.from_json(one) for one in plain or ()]
 
 

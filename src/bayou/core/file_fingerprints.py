@@ -73,12 +73,12 @@ class FileFingerprint:
     def from_json(cls, plain: Any) -> FileFingerprint:
         """Return the mark from the result of `to_json`; only the name of a full path (earlier versions) is kept."""
         if not isinstance(plain, dict) or "path" not in plain:
-            raise BadModel(f"the model tells of a file as {plain!r}; it must be a mapping with a path.")
+            raise BadModel(f"the model describes a file as {plain!r}; it must be a mapping with a path.")
         kinds = {"path": str, **_KEPT}
         values = {name: plain[name] for name in kinds if plain.get(name) is not None}
         for name, value in values.items():
             if not isinstance(value, kinds[name]):
-                raise BadModel(f"the model tells of a file with {name} = {value!r}; that is no {kinds[name].__name__}.")
+                raise BadModel(f"the model describes a file with {name} = {value!r}; expected {kinds[name].__name__}.")
         return cls(**{**values, "path": cls(values["path"]).name})
 
 

@@ -22,7 +22,7 @@ _at_rest: list[Any] = []
 
 
 def watch(learner: Any) -> None:
-    """Register a learner, whose `_lock` is to be acquired before this process forks."""
+    """Register a learner whose `_lock` must be acquired before this process forks."""
     _alive[id(learner)] = learner
 
 
@@ -31,8 +31,8 @@ class _TornLock:
 
     def __enter__(self) -> None:
         raise BadInput(
-            "this process was forked while another thread was learning: here the learner is torn. Fork before, or give "
-            "the process a snapshot, a copy or a model file."
+            "this process was forked while another thread was learning, so its copy of the learner is torn. Fork "
+            "earlier, or give the process a snapshot, a copy or a model file."
         )
 
     def __exit__(self, *unused: object) -> None:

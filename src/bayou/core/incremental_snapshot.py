@@ -1,4 +1,4 @@
-"""Incremental snapshots: a learner's state at one moment, copied in steps while the learner goes on.
+"""Incremental snapshots: a learner's state at one moment, copied in steps while the learner keeps learning.
 
 Copying a large table at once would delay every prediction that waits for it. Here the per-feature tables are copied
 block by block between batches; rows that a batch is about to change and that are not copied yet are saved first
@@ -34,7 +34,7 @@ MIN_INCREMENTAL_BYTES = 4 << 20
 
 
 class IncrementalSnapshot:
-    """Copy of a learner's present state. Call `copy_some` until it returns True, and `before_learn` before each batch.
+    """Copy of a learner's current state. Call `copy_some` until it returns True, and `before_learn` before each batch.
 
     >>> from bayou.learners import Marginal
     >>> learner = Marginal(n_features=2**20)

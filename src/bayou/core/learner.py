@@ -150,11 +150,11 @@ class Learner:
     def _run_deferred(
         self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: SerialExecutor | None
     ) -> Scores:
-        """Do as `_run`, but possibly leave a part of the work, scores included, to the thread `behind`."""
+        """Like `_run`, but may defer part of the work, scores included, to the thread `behind`."""
         return self._run(batch, signs, weights)
 
     def _run_example(self, row: Example, sign: float, weight: float) -> float:
-        """Do as `_run` for one row and return the probability. Override if there is a faster way."""
+        """Like `_run` for one row, returning only the probability. Override if there is a faster way."""
         one = np.ones(1, self._dtype)
         return float(self._run(cast_batch(self, row.batch()), sign * one, weight * one).expected[0])
 
@@ -194,9 +194,7 @@ class Learner:
         """
         check_writable(self)
         if not isinstance(behind, SerialExecutor | None):
-            raise BadInput(
-                "behind is the thread in which a run scores (`bayou.core.threads.SerialExecutor`); leave it out."
-            )
+            raise BadInput("behind is the thread in which a run scores (`bayou.core.threads.SerialExecutor`); omit it.")
         if isinstance(batch, Batch) and len(batch) > LEARN_CHUNK_ROWS:
             with self._lock, SerialExecutor("following", max_pending=MAX_PENDING_CHUNKS) as following:
                 scores = _learn_chunks(self, batch, following)
@@ -300,7 +298,7 @@ class Learner:
             batch: the rows; labels are ignored.
             n_draws: the number of weight vectors.
             seed: seed of the draws.
-            purpose: "choose", to decide what to try next (Thompson sampling), or "interval", to see the spread of the
+            purpose: "choose", to decide what to try next (Thompson sampling), or "interval", for the spread of the
                 probabilities. To choose, the bank draws with half of its variance, which loses fewer clicks; for
                 intervals, with all of it. All other learners draw from their posterior either way.
 
@@ -497,7 +495,7 @@ class Learner:
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None, associated: bool) -> WeightView:
         if associated:
-            raise BadInput(f"{self.name} models have one view of their weights; only the bank has another.")
+            raise BadInput(f"{self.name} models have a single view of their weights; only the bank has another.")
         weights, intercept = self.weights_at(features), self.intercept
         return WeightView(
             weights.mean, intercept[0], [WeightViewPart(1.0, weights, intercept)] if self.record.posterior else []
@@ -540,7 +538,7 @@ class Learner:
         return state.pickled(self)
 
     def snapshot(self) -> Self:
-        """Return an immutable copy to predict from, even while this learner goes on in another thread."""
+        """Return an immutable copy to predict from, even while this learner keeps learning in another thread."""
         frozen = copy.copy(self)
         frozen._frozen = True
         return frozen
@@ -566,7 +564,7 @@ class Learner:
         """
         others = [other] if isinstance(other, Learner) else list(other) if isinstance(other, list | tuple) else []
         if not others or not all(isinstance(one, Learner) for one in (others if base is None else (*others, base))):
-            raise BadModel("merge takes a learner, or a list of some, and a learner as base=.")
+            raise BadModel("merge takes a learner or a list of learners, and a learner as base=.")
         if self.record.merge == "refused":
             raise BadModel(f"{self.name} models cannot be merged.")
         merged, extras = copy.copy(self), self.extras
@@ -610,13 +608,13 @@ def check_writable(learner: Learner) -> None:
 def check_alike(learner: Learner, other: Learner) -> None:
     """Raise BadModel if two learners differ in kind, parameters or negative labels."""
     if learner.name != other.name:
-        raise BadModel(f"a {learner.name} model and a {other.name} model cannot be merged; give two of one learner.")
+        raise BadModel(f"a {learner.name} model and a {other.name} model cannot be merged; use the same learner.")
     for key, value in learner._parameters.items():
         if not np.array_equal(value, other._parameters[key]):
             shown = ("an array" if isinstance(v, np.ndarray) else v for v in (value, other._parameters[key]))
-            raise BadModel("the models differ in {}: {} and {}. Merge models of one kind.".format(key, *shown))
+            raise BadModel("the models differ in {}: {} and {}. Merge models of the same kind.".format(key, *shown))
     if None not in (learner._negative, other._negative) and learner._negative != other._negative:
-        raise BadModel("one model's negative labels are 0, the other's -1: they are not of one stream.")
+        raise BadModel("one model's negative labels are 0, the other's -1: the streams differ.")
 
 
 def check_rows(learner: Learner, batch: Batch, learn: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Free memory, and a check that something fits into it."""
+"""Free memory, and a check that an allocation fits into it."""
 
 from __future__ import annotations
 

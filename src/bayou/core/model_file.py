@@ -72,7 +72,7 @@ class PackedArray(NamedTuple):
 
 
 class _CorruptFile(BadModel):
-    """The content of a file fails its checksum or has unexpected arrays."""
+    """Raised when the content of a file fails its checksum or has unexpected arrays."""
 
 
 class _LazyArray:
@@ -107,7 +107,7 @@ def _header_checksum(metadata: Mapping[str, str], arrays: Mapping[str, str]) -> 
 def _compare(what: str, checksum: str, expected: str) -> None:
     if checksum != expected:
         raise _CorruptFile(
-            f"the file is damaged (its {what or 'header'} fails the checksum); copy it again, or train anew."
+            f"the file is damaged (its {what or 'header'} fails the checksum); copy it again, or retrain."
         )
 
 
@@ -157,7 +157,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
     try:
         metadata, stored = _header_and_arrays(header, arrays)
     except (TypeError, ValueError) as error:
-        raise BadModel(f"{path} was not written: the model holds something that JSON cannot say ({error}).") from None
+        raise BadModel(f"{path} was not written: the model holds what JSON cannot represent ({error}).") from None
     try:
         with whole_file(path) as temporary, open(temporary, "wb") as file:
             _write_safetensors(file, metadata, stored)
@@ -210,7 +210,7 @@ def _write_safetensors(file: Any, metadata: dict[str, str], stored: dict[str, np
         array, start = stored[name], end
         kind = _TYPES.get(array.dtype.newbyteorder("=").str.lstrip("<>=|"))
         if kind is None:
-            raise TypeError(f"{name} holds {array.dtype}, which is no number")
+            raise TypeError(f"{name} holds {array.dtype}, which is not numeric")
         end += array.nbytes
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -254,7 +254,7 @@ def open_lazily(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], 
                     "Upgrade bayou to read it."
                 )
             if unknown := metadata.keys() - _WORDS:  # a damaged key could hide the checksums
-                raise BadModel(f"{path} is damaged (it has {min(unknown)!r} in it); copy it again, or train anew.")
+                raise BadModel(f"{path} is damaged (it contains {min(unknown)!r}); copy it again, or retrain.")
             sums = json.loads(metadata["checksums"])
             try:
                 arrays = {name: value for name, value in sums.items() if name}
@@ -269,9 +269,9 @@ def open_lazily(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], 
     ) as error:  # fmt: skip
         why = str(error).rstrip(".")
         if isinstance(error, SafetensorError) and _looks_like_model(path):
-            raise BadModel(f"{path} is cut short or damaged ({why}); copy it again, or train the model anew.") from None
+            raise BadModel(f"{path} is cut short or damaged ({why}); copy it again, or retrain the model.") from None
         raise BadModel(
-            f"{path} is not a bayou model, or not a whole one ({why}); give a file that `bayou train --model` wrote."
+            f"{path} is not a bayou model, or is incomplete ({why}); give a file that `bayou train --model` wrote."
         ) from None
 
 
@@ -285,7 +285,7 @@ def _looks_like_model(path: Path) -> bool:
 def _stored(file: Any, sparse: dict[str, list[int]], checksums: Mapping[str, str]) -> dict[str, PackedArray]:
     names = set(file.keys())
     if names != checksums.keys() - {""}:
-        raise _CorruptFile("the file is damaged (it has other arrays than were written); copy it again, or train anew.")
+        raise _CorruptFile("the file is damaged (its arrays are not those written); copy it again, or retrain.")
     arrays = {}
     for name, shape in sparse.items():
         names -= {f"{name}.rows", f"{name}.kept"}
@@ -293,7 +293,7 @@ def _stored(file: Any, sparse: dict[str, list[int]], checksums: Mapping[str, str
         rows = rows[0 : rows.shape[0]] if isinstance(rows, _LazyArray) else rows
         fit = rows.dtype == np.uint32 and kept.shape == (len(rows), *shape[1:]) and rows.max(initial=0) < shape[0]
         if not fit or len(shape) < 1:
-            raise ValueError(f"array {name!r} is said to have the shape {shape}, but what is stored of it has not")
+            raise ValueError(f"array {name!r} should have shape {shape}, but the stored data do not fit it")
         arrays[name] = PackedArray(tuple(shape), rows, kept)
     for name in names:
         array = _array(file, name, checksums)

@@ -46,8 +46,8 @@ from bayou.kernels.compiling import kernel
 # Horizons of predictions: the next row of a fully labeled stream, or rows after learning has stopped.
 HORIZONS = {"next": False, "later": True}
 ONLY_NEXT = (
-    "the model learned before bayou told the next row from later ones, so it predicts all rows as if each were the "
-    "next; train it anew for predictions of later rows"
+    "the model was trained before bayou distinguished the next row from later ones, so it predicts every row as if it "
+    "were the next; retrain it to predict later rows"
 )
 # z for the most common levels, and for their `_tail_level`; others are computed.
 _REACH = {
@@ -205,7 +205,7 @@ class Prediction:
         )
 
     def quantile(self, share: float) -> np.ndarray:
-        """Return the quantile of each label that has the given share below it. For regressors only.
+        """Return the value that each label lies below with probability `share`. For regressors only.
 
         >>> from bayou import Batch
         >>> from bayou.learners import Gaussian
@@ -286,7 +286,7 @@ class Prediction:
         negative_rate = check_positive("negative_rate", negative_rate, high=1.0)
         if negative_rate == 1.0:
             return self
-        self._check_classes("negatives; leave the rate out")
+        self._check_classes("negatives; omit the rate")
         return replace(self, _negative_rate=self._negative_rate * negative_rate)
 
     def without_sampling_correction(self) -> Prediction:

@@ -56,7 +56,7 @@ class Record:
         return getattr(importlib.import_module(module), name)
 
     def toy(self, parameters: Mapping[str, Any] | None = None, n_features: int = TOY_FEATURES) -> Any:
-        """Return a small untrained learner to try kernels on, with these parameters or the defaults.
+        """Return a small untrained learner for trying kernels, with these parameters or the defaults.
 
         >>> find("marginal").toy({"link": "probit"}).parameters["link"]
         'probit'
@@ -78,7 +78,7 @@ def find(name: str) -> Record:
     'BankClassifier'
     """
     if not isinstance(name, str):
-        raise BadInput(f"a learner is called by its name, such as 'bank', not by {type(name).__name__}.")
+        raise BadInput(f"a learner is given by name, such as 'bank', not as {type(name).__name__}.")
     record = _own(name)  # our own names need no search of installed packages
     if record is not None and record.name == name:
         return record

@@ -23,7 +23,7 @@ def allocate_draws(n_draws: int, rows: int) -> np.ndarray:
     except MemoryError:
         size = n_draws * rows / 2**27
         raise BadInput(
-            f"{n_draws} draws for {rows} rows take {size:.0f} GiB, more than there is; ask for fewer."
+            f"{n_draws} draws for {rows} rows take {size:.0f} GiB, more than is available; ask for fewer."
         ) from None
 
 

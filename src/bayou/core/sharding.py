@@ -121,7 +121,7 @@ class Sharding:
         self._learn_mergeable(batch, shard=weight != 1)
 
     def base_state(self) -> BaseState:
-        """Return a copy of the present state, without the tables that have a row for each feature."""
+        """Return a copy of the current state, without the tables that have a row for each feature."""
         arrays = {name: array.copy() for name, array in self._other_arrays().items()}
         return BaseState(arrays, self.learner._examples, self.learner._negative)
 
@@ -181,7 +181,7 @@ class Sharding:
         fits &= len(apart) == len(self._global_gain(now)) + 2
         fits &= features.max(initial=0) < self._n_mergeable_rows and named.max(initial=0) < self.learner._n_features
         if not (fits and np.isfinite(numbers).all() and np.isfinite(apart).all()):
-            raise BadInput("the sum does not fit the model; add up what shards of this very base have gained.")
+            raise BadInput("the sum does not fit the model; add up the gains of shards of this same base.")
         numbers = numbers.reshape(len(features), width)
         with self.learner._lock:
             examples, learned = apart[-2:].astype(np.int64).tolist()

@@ -34,7 +34,7 @@ def flags_are_spoken() -> bool:
 
 
 def option(name: str, value: Any = None) -> str:
-    """Return an option, alone or with a value (a list: several values), as the reader of the message writes it.
+    """Return an option, with its value or values if given, as the reader of the message would write it.
 
     >>> option("resume"), option("task", "regression"), option("bits", 12), option("positive", "NAME")
     ('resume=', "task='regression'", 'bits=12', 'positive=NAME')

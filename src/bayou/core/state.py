@@ -70,7 +70,7 @@ def restore(
     learner._make_room({name: array.shape for name, array in arrays.items()})
     for name, own in learner._arrays().items():
         if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
-            raise BadModel(f"the model has no fitting array {name!r}: another version wrote its file, or not bayou.")
+            raise BadModel(f"the model has no valid array {name!r}: it is from another version, or not from bayou.")
         if name in learner._per_feature_arrays:
             touch(learner, arrays[name].rows)
         # Rows that still equal the prior are skipped, so that their memory is never touched.

@@ -43,7 +43,7 @@ def log_peaks(degrees):
 
 
 def reaches(level: float, shares: np.ndarray, scales: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    """Return the a with P(|e| <= a) = level for each row."""
+    """Return, for each row, the a with P(|e| <= a) = level."""
     from scipy.special import stdtrit
 
     return _reaches(level, shares, scales, degrees, stdtrit(degrees, 0.5 + 0.5 * level))

@@ -13,12 +13,12 @@ Training (`runs/train.py`):
     bayou-writer        writes predictions (`outputs/prediction_files.py`)
 
 `runs/compare.py` learns each entrant in a thread of a pool; each worker process of `rounds/processes.py` has a thread
-that sends it blocks; `kernels/huge_pages.py` fills the huge pages of a table in one that ends by itself.
+that sends it blocks; `kernels/huge_pages.py` fills the huge pages of a table in a thread that ends on its own.
 
 The server (`serve/`); the last seven exist once for each model:
 
     the main thread     network: connections, requests, responses (`server.py`, `app.py`)
-    bayou-messages      writes messages to operators (`messages.py`)
+    bayou-messages      writes messages for operators (`messages.py`)
     bayou-start         opens the state folder, replays the log and warms up (`service.py`); ends then
     bayou-check         compares the older entries of the log with their checksums (`service.py`); ends then
     bayou-read-NAME     parses rows of large requests (`service.py`: `pool`)
@@ -51,7 +51,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def lower_thread_priority() -> None:
-    """Lower the priority of the current thread, so that it takes no core from the thread it works for.
+    """Lower the priority of the current thread, so that it does not take a core from the thread it works for.
 
     Does nothing except on Linux, where each thread has its own priority.
     """
@@ -72,7 +72,7 @@ class _InlineExecutor(Executor):
 
 @contextmanager
 def with_io_threads() -> Iterator[None]:
-    """Declare that reader and writer threads run beside the current one while the block lasts."""
+    """Declare that reader and writer threads run alongside the current one inside the block."""
     before, _here.accompanied = getattr(_here, "accompanied", False), True
     try:
         yield
@@ -81,9 +81,9 @@ def with_io_threads() -> Iterator[None]:
 
 
 def pipeline_executor() -> Executor:
-    """Return an executor for deferred work of the current thread: one thread of its own, which runs tasks in order.
+    """Return an executor for deferred work of the current thread: a dedicated thread, which runs tasks in order.
 
-    If several threads are at work and no core is free, return an executor that runs tasks at once.
+    If several threads are busy and no core is free, return an executor that runs tasks immediately.
     """
     crowded = getattr(_here, "accompanied", False) and available_cores() <= MIN_WORKERS
     if getattr(_here, "one_of_many", False) or crowded:
@@ -94,9 +94,9 @@ def pipeline_executor() -> Executor:
 
 
 class SerialExecutor:
-    """Executor with one thread, which runs tasks in order while the caller goes on.
+    """Executor with one thread, which runs tasks in order while the caller continues.
 
-    At most `max_pending` tasks are pending; `submit` waits for a free place. An error in a task is raised by a later
+    At most `max_pending` tasks are pending; `submit` waits for a free slot. An error in a task is raised by a later
     `submit`, or by `drain_and_raise`. Leaving the `with` block waits for all tasks.
 
     >>> done = []
@@ -241,7 +241,7 @@ class DrainingLock:
 
     @contextmanager
     def pipelined(self, behind: SerialExecutor | None) -> Iterator[None]:
-        """Hold the lock without waiting for work in `behind`, and possibly leave more there; None: leave none."""
+        """Hold the lock without waiting for work in `behind`, and possibly defer more to it; None: defer none."""
         with self._lock:
             if self._executor is not behind and self._executor is not None:
                 self._executor.drain()

@@ -1,4 +1,4 @@
-"""Validation of batches for a learner: feature range, values that would overflow its state, and labels."""
+"""Validation of batches for a learner: feature range, values that would overflow its state, and invalid labels."""
 
 from __future__ import annotations
 

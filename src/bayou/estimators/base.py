@@ -295,9 +295,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """
         if isinstance(self.class_weight, str):
             raise BadInput(
-                f"class_weight {self.class_weight!r} needs all data at once, so it is no use to partial_fit; "
+                f"class_weight {self.class_weight!r} needs all data at once, so partial_fit cannot use it; "
                 "give a dictionary. scikit-learn's compute_class_weight('balanced', classes=classes, y=y) on "
-                "a sample of the data tells which weights."
+                "a sample of the data returns the weights."
             )
         first = not hasattr(self, "learners_")
         if first and classes is None:
@@ -305,8 +305,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         old_classes = unique_labels(validation.listed(classes)) if first else self.classes_
         if not first and classes is not None and not validation.among(old_classes, classes):
             raise BadInput(
-                f"classes={shortened_repr(classes)} lacks some of what was learned so far, {old_classes.tolist()}; "
-                "fit starts anew."
+                f"classes={shortened_repr(classes)} does not contain all classes learned so far, "
+                f"{old_classes.tolist()}; use fit to start over."
             )
         X, y = validation.matrix_and_labels(self, X, y, reset=first)
         learner = self._learner_of(old_classes, streaming=True) if first else self.learner_

@@ -108,7 +108,7 @@ class LassoClassifier(OnlineClassifier):
     def _can_go_on(self) -> bool:
         if hasattr(self, "learners_") and self.learners_[0].parameters["algorithm"] != "online":
             raise AttributeError(
-                'fit has solved the whole problem in several passes; partial_fit goes on only after algorithm="online".'
+                'fit has solved the problem in several passes; partial_fit can continue only after algorithm="online".'
             )
         return True
 
@@ -131,7 +131,7 @@ class LassoClassifier(OnlineClassifier):
             )
         if isinstance(self.penalty, str) and self.penalty == "cv":
             if streaming or parameters["algorithm"] == "online":
-                raise BadInput('penalty="cv" needs all data at once; online there is penalty="lookahead".')
+                raise BadInput('penalty="cv" needs all data at once; for online learning, use penalty="lookahead".')
             parameters["penalty"] = 1.0
         return parameters
 
@@ -157,7 +157,7 @@ class LassoClassifier(OnlineClassifier):
         X, classes, indices, weights = self._examples(X, y, sample_weight)
         learners = _of_classes(self._learner_of(classes))
         if learners[0].parameters["algorithm"] == "online":
-            raise BadInput('a path needs several passes: algorithm="multipass" or "reduced".')
+            raise BadInput('a path needs several passes: use algorithm="multipass" or "reduced".')
         batch = validation.batch(X)
         path_penalties = _grid(learners, batch, indices, weights, passes) if penalties is None else penalties
         return [point for point, _ in _walk(learners, batch, indices, weights, path_penalties, passes)]

@@ -75,13 +75,13 @@ def class_numbers(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     try:
         indices = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     except TypeError as error:
-        raise BadInput(f"the labels are not of the kind of the classes {classes.tolist()}: {error}.") from None
+        raise BadInput(f"the labels cannot be compared with the classes {classes.tolist()}: {error}.") from None
     is_known = np.asarray(classes[indices] == y)
     if not is_known.all():
         row = int(is_known.argmin())
         raise BadInput(
-            f"row {row}: the label {y.tolist()[row]!r} is none of the classes {classes.tolist()}; name all "
-            "of them in classes= at the first partial_fit."
+            f"row {row}: the label {y.tolist()[row]!r} is not one of the classes {classes.tolist()}; "
+            "pass all of them as classes= in the first call to partial_fit."
         )
     return indices
 

@@ -168,7 +168,7 @@ class BaseMeter:
         """Return labels, weights and comparator losses (weights if there are none) as checked arrays."""
         weights = ones(rows) if weights is None else weights
         if (comparator_losses is not None) != self.regret:
-            raise BadInput("comparator_losses go with a meter made with regret=True: always then, and only then.")
+            raise BadInput("comparator_losses must be given if and only if the meter has regret=True.")
         losses = comparator_losses if self.regret else weights
         columns = {"labels": labels, "weights": weights, "comparator_losses": losses}
         return tuple(column(values, name, rows) for name, values in columns.items())
@@ -249,7 +249,7 @@ def column(values: Any, name: str, size: int) -> np.ndarray:
     except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{name} must be numbers: {error}.") from None
     if column.shape != (size,):
-        raise BadInput(f"{name} have shape {column.shape}, but there are {size} predictions; give one each.")
+        raise BadInput(f"{name} have shape {column.shape}, but there are {size} predictions; give one per prediction.")
     return column
 
 

@@ -124,7 +124,7 @@ def _refusal(
     improbable = ~((probabilities >= 0) & (probabilities <= 1))
     if improbable.any():
         k = int(improbable.argmax())
-        return BadInput(f"prediction {k} is {probabilities[k]}; a probability lies between 0 and 1.")
+        return BadInput(f"prediction {k} is {probabilities[k]}; a probability must be between 0 and 1.")
     bad = ~((weights >= 0) & (weights < np.inf) & np.isfinite(losses))
     if bad.any():
         k = int(bad.argmax())
@@ -134,7 +134,7 @@ def _refusal(
     if kinds & _OTHER:
         label = labels[~np.isin(labels, (-1.0, 0.0, 1.0))][0]
         return BadInput(f"a label is {label}; 1 is positive, and -1 or 0 is negative.")
-    return BadInput("labels -1 and 0 come in one stream; either can mean negative, but not both.")
+    return BadInput("the stream has labels -1 and 0; either can mean negative, but not both.")
 
 
 @inlined

@@ -102,7 +102,7 @@ def least_squares(
             against += rows.T @ (weights * labels)
     products[np.arange(width - 1), np.arange(width - 1)] += l2
     if not (np.isfinite(products).all() and np.isfinite(against).all()):
-        raise BadInput("the examples' values are so large that their squares are no numbers; scale them down.")
+        raise BadInput("the examples' values are so large that their squares overflow; scale them down.")
     best = lstsq(products, against)[0]
     loss = sum(
         float(weights @ (labels - rows @ best) ** 2) for rows, labels, weights in _dense(again(), width, intercept)
@@ -126,7 +126,7 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
         return lambda: require_labels(batches())
     if isinstance(batches, Iterator):
         raise BadInput(
-            "batches can be read only once, but the best weights take many readings; "
+            "batches can be read only once, but finding the best weights reads them many times; "
             "give a list, or a function that returns a fresh iterator."
         )
     return lambda: require_labels([batches] if isinstance(batches, Batch) else batches)
@@ -135,7 +135,7 @@ def _fresh(batches: Any) -> Callable[[], Iterable[Batch]]:
 def check_width(batch: Batch, n_features: int, subject: str) -> None:
     """Raise BadInput if a batch has features beyond the fixed weights."""
     if batch.max_index >= n_features and (index := int(batch.indices.max(initial=0))) >= n_features:
-        raise BadInput(f"feature {index} was met, but {subject} only for features below {n_features}.")
+        raise BadInput(f"the data have feature {index}, but {subject} only for features below {n_features}.")
 
 
 def _loss_and_gradient(

@@ -125,16 +125,16 @@ class LabelOrder:
         if abs(self.deviation) < SURE or abs(gap) < MATERIAL * self.expected_runs:
             return None
         if self.runs <= max(SORTED * self.expected_runs, len(self._counts)):
-            finding, advice = "rows are sorted by their labels, or nearly", "shuffle them, and train again"
+            finding, advice = "rows are sorted by their labels, or nearly", "shuffle them and train again"
         else:
             comparison = "come in longer runs than" if gap < 0 else "alternate more than"
             finding = f"labels {comparison} by chance"
             advice = (
-                "if the order of the rows means nothing, shuffle them; else go by what is expected on later rows, or "
-                f"by {option('holdout')}"
+                "if the order of the rows is meaningless, shuffle them; otherwise use the loss expected on later rows, "
+                f"or {option('holdout')}"
             )
         runs = f"{self.runs:,} runs of equal labels, {self.expected_runs:,.0f} by chance"
-        return f"{finding} ({runs}): the loss as it learned profits from that, and is not that of later rows; {advice}"
+        return f"{finding} ({runs}): the loss as it learned benefits from that, unlike that on later rows; {advice}"
 
 
 def _counted(labels: np.ndarray) -> list[tuple[float, int]]:
@@ -150,6 +150,6 @@ def _counted(labels: np.ndarray) -> list[tuple[float, int]]:
 def describe(loss: LaterLoss) -> str:
     """Describe the two losses in a sentence."""
     return (
-        f"over the last half the {loss.measure} is {loss.learned:.4g} as it learned, told every label before the "
+        f"over the last half the {loss.measure} is {loss.learned:.4g} as it learned, given every label before the "
         f"next row; once it has stopped learning, {loss.expected:.4g} ± {loss.error:.2g} is expected on later rows"
     )

@@ -220,7 +220,7 @@ def _refuse(
 ) -> None:
     """Raise BadInput if any example, or the classes, cannot be scored."""
     if len(np.unique(names)) < len(names) or not np.isfinite(names).all():
-        raise BadInput("classes are the labels of the columns, finite numbers that differ.")
+        raise BadInput("classes must be the labels of the columns, distinct finite numbers.")
     improbable, bad = _look(probabilities, unseen, labels, weights, losses)
     if improbable >= 0:
         raise BadInput(

@@ -82,7 +82,7 @@ def progressive(
     check_choice("task", task, METERS)
     link_code = _SQUARES if task == "regression" else links.link_code(link)
     if task == "multiclass" and truth is not None:
-        raise BadInput("truth is one vector of weights, and each of several classes has its own; leave it out.")
+        raise BadInput("truth is one vector of weights, but each of several classes has its own; omit truth.")
     delay = check_int("delay", delay, 0)
     comparator = None if truth is None else _as_truth(truth)
     learns: Any = DelayedLabels(learner, delay) if delay else learner
@@ -139,7 +139,7 @@ def predict_then_learn(learner: Any, batch: Batch, behind: SerialExecutor | None
     if hasattr(learns, "observe"):
         return PredictedBatch(batch, learner.observe(batch))
     if not hasattr(learns, "learn"):
-        raise BadInput(f"a learner has a method `learn`, which {type(learns).__name__} has not.")
+        raise BadInput(f"a learner needs a method `learn`, which {type(learns).__name__} does not have.")
     return PredictedBatch(batch, np.asarray(learner.learn(batch)))
 
 

@@ -128,7 +128,7 @@ class Marginal(DiagonalGaussian, ShardingLearner):
         predictive: "closed" is (8); "quadrature" integrates the link over the score.
         intercept: whether to add a weight whose feature is always 1 (prior mean 0).
         intercept_variance: its prior variance; by default max(3, prior_variance).
-        scale: "learned" learns a common factor of all weights, for intervals that hold the truth more often; it needs
+        scale: "learned" learns a common factor of all weights, for intervals that cover the truth more often; it needs
             prior_mean=0. "fixed" is the paper's algorithm.
         dtype: type of the state, "float32" or "float64". The intercept is always kept in float64.
 
@@ -169,7 +169,7 @@ class Marginal(DiagonalGaussian, ShardingLearner):
         if self._learns_scale:  # absent from files otherwise
             rules["scale"] = scale
             if np.any(np.asarray(prior_mean) != 0):
-                raise BadInput('scale="learned" needs prior_mean=0: a factor of weights would move their prior.')
+                raise BadInput('scale="learned" needs prior_mean=0: rescaling weights would move their prior.')
         super().__init__(*weights, **rules, temper=[ku, kp], memory=memory, predictive=predictive)
         self._newton_above = check_choice("mean_update", mean_update, NEWTON_ABOVE)
         self._peak = check_choice("variance_update", variance_update, VARIANCE_UPDATES)

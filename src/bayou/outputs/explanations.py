@@ -101,8 +101,8 @@ class Explainer:
         frame = seen_features(learner, extras)
         if frame.moments is None:
             raise BadInput(
-                "the model does not know the average row to explain scores by: how often features came is counted "
-                "where bayou train or bayou.train learns; train it there."
+                "the model does not know the average row, which explanations compare with: only bayou train and "
+                "bayou.train count how often features occur; train it with one of them."
             )
         self._learner, self._frame, self._most, self._mean = learner, frame, n_terms, frame.moments.mean
         self._moments = np.stack([frame.moments.mean, frame.moments.square], axis=1)
@@ -143,7 +143,7 @@ class Explainer:
         return Explanations(names, by, score - self._averages[best] - by.sum(axis=0))
 
     def top_contributions(self, batch: Batch, classes: np.ndarray) -> tuple[list[list[str]], np.ndarray]:
-        """Return the names of what moved each row most, and by how much.
+        """Return the names and amounts of the largest contributions to each row's score.
 
         `classes`: for each row the index of the class to explain (multiclass only, else 0).
         """

@@ -70,7 +70,7 @@ def feature_table(
         view: one of `VIEWS`.
         per_class: number of features to list for each class (multiclass without `class_name`).
         class_name: the only class to list (multiclass).
-        max_classes: the most classes to list, the most frequent ones; None for all.
+        max_classes: maximum number of classes to list, the most frequent ones; None for all.
         selected: list exactly the features that the model selected.
         pairs: list the feature pairs of a bank with pairs.
         index: add a column for the indices of features.
@@ -92,14 +92,14 @@ def feature_table(
     if class_name is not None:
         check_str("class_name", class_name)
     if index and by == "column":
-        raise BadInput("a table by column lists columns, which have no index; leave the index out.")
+        raise BadInput("a table by column lists columns, which have no index; omit the index.")
     selection = selected_features(learner) if selected else None
     if pairs:
         return _table_of_pairs(learner, by, top)
     if learner.record.task == "multiclass":
         return _table_of_classes(learner, by, view, top, per_class, class_name, max_classes, index)
     if class_name is not None:
-        subject = f"a {learner.name} model, which does not tell several apart"
+        subject = f"a {learner.name} model, which does not predict several classes"
         raise BadInput(f"the class is {class_name}, but this is {subject}.")
     # The selected features are a model of their own, so their weights are not centered.
     strengths = feature_strengths(learner, view, replace(learner.extras, uses=FeatureCounts()) if selected else None)
@@ -115,9 +115,7 @@ def _table_of_pairs(learner: Learner, by: str, top: int | None) -> FeatureTable:
     if not has_pairs(learner):
         dropped = learner.parameters.get("pairs") is not None
         reason = (
-            "its lane did not pay and was dropped"
-            if dropped
-            else "pairs and crosses, as options of the training, make some"
+            "its lane did not pay and was dropped" if dropped else "the training options pairs and crosses add them"
         )
         raise BadInput(f"the model has no pairs to show: {reason}.")
     strengths = pair_strengths(learner)
@@ -203,9 +201,9 @@ def _rows_by_column(strengths: FeatureStrengths, top: int | None) -> Iterable[li
         reason = (
             "its data have no columns"
             if strengths.moments is not None
-            else "it does not know how often features came: an earlier version wrote it, or it was trained from Python"
+            else "it has no feature counts: it was written by an earlier version or trained from Python"
         )
-        raise BadInput(f"an order by column needs a model trained from a table; of this one, {reason}.")
+        raise BadInput(f"ordering by column needs a model trained from a table: {reason}.")
     for column in columns:
         head = [column.name, column.spread, column.features]
         for row in column.top_features.tolist():

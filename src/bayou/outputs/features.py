@@ -266,7 +266,7 @@ def seen_features(learner: Learner, extras: Extras | None = None) -> SeenFeature
 
 
 def strengths_of(frame: SeenFeatures, reading: WeightView, zeros: bool = True) -> FeatureStrengths:
-    """Return the strengths of a reading. With `zeros`, weights of exactly 0 are deliberate and stay 0."""
+    """Return the strengths of a view of the weights. With `zeros`, weights of exactly 0 are deliberate and stay 0."""
     moments, family = frame.moments, frame.family
     families = _completed(frame, reading.mean if zeros else None)
     shares = np.zeros(len(frame.features)) if moments is None else moments.mean

@@ -1,18 +1,20 @@
-"""Writers of prediction files (CSV and Parquet), which work in a thread of their own."""
+"""Writers of prediction files (CSV and Parquet), which work in a separate thread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from bayou.core.arrow import pa, pq
 from bayou.core.spelling import option
 from bayou.core.threads import SerialExecutor
-from bayou.outputs.explanations import WHY, Explanations
 from bayou.outputs.prediction_table import CLASS, PredictionRows
 from bayou.outputs.text import csv, csv_fragments, header
+
+if TYPE_CHECKING:
+    from bayou.outputs.explanations import Explanations  # loads the learners that it explains
 
 TAG = "tag"
 
@@ -59,7 +61,7 @@ class PredictionWriter:
             table.write(part)
         table.end()
 
-    Rows are encoded and written in a thread of their own, in order; an error there is raised by a later `write`, or by
+    Rows are encoded and written in a separate thread, in order; an error there is raised by a later `write`, or by
     `end`. After the `with` block the thread no longer writes to the file.
     """
 
@@ -99,7 +101,7 @@ class PredictionWriter:
         sentences = [] if out == "-" else [f"{self._rows:,} predictions are in {out}"]
         if self._left_out:
             sentences.append(
-                f"{self._left_out:,} examples have a tag, but the first have none; {option('tags')} writes them"
+                f"{self._left_out:,} examples have a tag, but the first have none; use {option('tags')} to write them"
             )
         return sentences
 
@@ -166,5 +168,7 @@ def _as_text(column: pa.ChunkedArray) -> list[str]:
 
 def empty_table(names: Sequence[str], keep: Sequence[str] = ()) -> pa.Table:
     """Return a table with these columns and no rows."""
+    from bayou.outputs.explanations import WHY
+
     text_names = {*keep, CLASS, TAG, *(name for name in names if name.startswith(WHY))}
     return pa.table({name: pa.array([], pa.string() if name in text_names else pa.float64()) for name in names})

@@ -78,7 +78,7 @@ def columns_of(learner: Any, quantiles: Sequence[float] = ()) -> tuple[str, ...]
     """Return the names of the columns of a table. The first is text for multiclass models."""
     task = learner.record.task
     if quantiles and (task != "regression" or not learner.has_posterior):
-        raise BadInput(f"{option('quantiles')} are of numbers with an interval, which {learner.name} does not predict.")
+        raise BadInput(f"{option('quantiles')} need numbers with intervals, which {learner.name} does not predict.")
     columns = [column.name for column in number_columns(learner)]
     if task == "multiclass":
         return (CLASS, *columns, *(f"P({name})" for name in learner.class_names))
@@ -103,7 +103,7 @@ def prediction_table(
     """
     if learner.record.task == "multiclass":
         if not len(predicted.labels):
-            raise BadInput("the model has met no class yet, so it can predict none; train it first.")
+            raise BadInput("the model has seen no classes yet, so it cannot predict; train it first.")
         best = predicted.best_with_interval(level)
         columns = column_values(learner, best, (best.low, best.high)).values()
         names = learner.class_names

@@ -78,7 +78,7 @@ def svmlight(batch: Batch) -> np.ndarray:
     if batch.labels is None or not np.isin(batch.labels, (1.0, 0.0, -1.0)).all():
         raise BadInput("svmlight text needs a label of 1, 0 or -1 for every example.")
     if batch.weights is not None and (batch.weights != 1.0).any():
-        raise BadInput("svmlight text has no place for weights.")
+        raise BadInput("svmlight text cannot hold weights.")
     capacity = batch.nonzeros * (_LONGEST_INDEX + MAX_NUMBER_BYTES + 2) + len(batch) * 3 + WRITE_PADDING_BYTES
     out = np.empty(capacity, np.uint8)
     values = batch.values.astype(np.float32, copy=False)

@@ -40,7 +40,7 @@ _FEATURELESS = ("label", "weight", "ignored", "id")
 def no_lanes() -> str:
     """Return the error message for pair lanes requested of a learner that has none."""
     how = f"{option('cross')} and {option('interactions')}"
-    return f"lanes of pairs are for two classes; with several, or numbers, {how} make features of pairs."
+    return f"lanes of pairs need two classes; for several classes or numbers, {how} make features of pairs."
 
 
 def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
@@ -50,8 +50,7 @@ def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
         names = () if isinstance(cross, str) else tuple(check_iterable("cross", cross, "pairs of names"))
         if not 2 <= len(names) <= MOST_NAMED or not all(isinstance(name, str) and name for name in names):
             raise BadInput(
-                f"cross holds {shortened_repr(cross)}; each must be a pair of names such as ('user', 'ad'), or "
-                "three of them."
+                f"cross holds {shortened_repr(cross)}; each must be a pair or triple of names, such as ('user', 'ad')."
             )
         for name in names:
             check_str("a name in cross", name)
@@ -93,10 +92,10 @@ def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], .
     for (one, _, end), (other, start, _) in pairwise(found):
         if start <= end:
             raise BadInput(
-                f"the ranges {one} and {other} both have feature {start}; a feature is in one range at most."
+                f"the ranges {one} and {other} both have feature {start}; a feature may be in only one range."
             )
     if len({name for name, _, _ in found}) < len(found):
-        raise BadInput("ranges name one range twice; give each a name of its own.")
+        raise BadInput("two ranges have the same name; give each a different one.")
     return tuple(found)
 
 
@@ -104,7 +103,7 @@ def check_ranges(recipe: Recipe) -> None:
     """Raise BadInput if the ranges of a recipe do not fit its crosses or its kind of data."""
     if recipe.kind != "svmlight":
         if recipe.ranges:
-            raise BadInput(f"ranges are of svmlight's numbered features; {recipe.kind} data have names.")
+            raise BadInput(f"ranges apply to svmlight's numbered features; {recipe.kind} data have names.")
         return
     if recipe.crossed and not recipe.ranges:
         raise BadInput(
@@ -123,8 +122,8 @@ def check_letter(name: str) -> None:
     """Raise BadInput if a name in `ignore` is not a single letter, as VW text requires."""
     if len(name) != 1 or not name.isascii():
         raise BadInput(
-            f"ignore is {name!r}, but in VW text it takes first letters of namespaces, one each: {name[:1]} leaves out "
-            f"all that begin with {name[:1]}. Vowpal Wabbit takes {name} for {', '.join(name)}: write that."
+            f"ignore is {name!r}, but in VW text it takes first letters of namespaces, one per entry: {name[:1]} "
+            f"ignores all that begin with {name[:1]}. Vowpal Wabbit reads {name} as {', '.join(name)}: write that."
         )
 
 
@@ -221,7 +220,7 @@ def check_column_crosses(recipe: Recipe) -> int:
     total = sum(prod(least[c] for c in chosen) for chosen in column_crosses(recipe))
     if total > MAX_ROW_CROSSES:
         raise BadInput(
-            f"the crosses would give every row {total:,} features, and a row may have {MAX_ROW_CROSSES:,} of them; "
+            f"the crosses would give every row {total:,} features, but the limit is {MAX_ROW_CROSSES:,}; "
             "cross fewer columns."
         )
     return total

@@ -16,7 +16,7 @@ def column_differences(mine: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
             found.append(f"column {name!r} is {column.role} in one and {match.role} in the other")
         elif match != column:
             found.append(f"column {name!r} is {column.role} in both, fitted to other numbers")
-    return found or ["the columns come in another order"]
+    return found or ["the columns are in a different order"]
 
 
 def in_words(value: Any) -> str:

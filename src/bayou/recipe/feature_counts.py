@@ -140,9 +140,9 @@ class FeatureCounts:
             features, (rows, counted), sums = (arrays[name] for name in ("features", "rows", "sums"))
             self._put(_entries(features, np.broadcast_to(sums, (3, len(features)))))
         except (KeyError, TypeError, ValueError):
-            raise BadModel("how often features came is incomplete; the file is damaged.") from None
+            raise BadModel("the feature counts are incomplete; the file is damaged.") from None
         if len(self) != len(features) or not (np.isfinite(sums).all() and counted >= 0 and rows >= 0):
-            raise BadModel("how often features came does not fit the model; the file is damaged.")
+            raise BadModel("the feature counts do not fit the model; the file is damaged.")
         self.rows, self.counted = int(rows), float(counted)
         return self
 

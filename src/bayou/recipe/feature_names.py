@@ -179,11 +179,11 @@ class FeatureNames:
             text = np.ascontiguousarray(arrays["text"], np.uint8)
             full = bool(arrays["full"][0])
         except (KeyError, IndexError, TypeError, ValueError):
-            raise BadModel("the names of features are incomplete; the file is damaged.") from None
+            raise BadModel("the feature names are incomplete; the file is damaged.") from None
         fits = len(ends) == len(indices) + 1 and ends[0] == 0 and (np.diff(ends) >= 0).all() and ends[-1] == len(text)
         fits = fits and len(indices) <= self._limit and len(np.unique(indices)) == len(indices)
         if not fits or (len(indices) and indices.max() >= n_features):
-            raise BadModel("the names of features do not fit the model; the file is damaged.")
+            raise BadModel("the feature names do not fit the model; the file is damaged.")
         self._count, self._indices, self._ends, self._text = len(indices), indices, ends, text
         np.bitwise_or.at(self.known, indices >> 3, np.uint8(1) << (indices & 7).astype(np.uint8))
         self.full = full

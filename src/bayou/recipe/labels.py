@@ -118,7 +118,7 @@ def _decision(recipe: Recipe, labels: LabelCounts) -> tuple[dict[str, Any], str]
     no_numbers = bool(truths) or strange.rows > labels.rows / 2
     if recipe.task == "regression":
         if no_numbers:
-            raise BadInput(f"{subject} holds {odd!r}, but what is to be predicted are numbers.")
+            raise BadInput(f"{subject} holds {odd!r}, but regression predicts numbers.")
         return {}, f"{subject} is a number, and predicted as one"
     if recipe.task == "multiclass":
         return {}, _several(labels)
@@ -133,11 +133,11 @@ def _decision(recipe: Recipe, labels: LabelCounts) -> tuple[dict[str, Any], str]
     ordered = sorted(counts, key=lambda text: (text in numbers, numbers.get(text, 0.0), text))
     if len({numbers.get(text, text) for text in counts}) == 2:
         negative, positive = ordered[0], ordered[-1]
-        words = f"{subject} is {positive} (positive) or {negative}; {option('positive', negative)} turns it round"
+        words = f"{subject} is {positive} (positive) or {negative}; {option('positive', negative)} reverses this"
         return {"task": "binary", "positive": positive, "negative": negative}, words
     if recipe.task == "binary":
         how = f"{option('positive')} or {option('label_above')}"
-        raise BadInput(f"{subject} holds {labels.listed()}; say with {how} what is positive.")
+        raise BadInput(f"{subject} holds {labels.listed()}; specify the positive class with {how}.")
     different = set(numbers.values())
     if numbers and labels.is_rare(strange.counts):
         return _numbers(labels, different)
@@ -150,13 +150,13 @@ def _check_spoiled(labels: LabelCounts, strange: LabelCounts, different: set[flo
     """Raise BadInput for numbers mixed with many `strange` labels, unless all can be classes; infinities cannot."""
     endless = all(text.strip("+-").lower() in ("inf", "infinity") for text in strange.counts)
     if _too_many(labels) or (endless and not _few_and_whole(labels, different)):
-        are = "are no numbers" if len(strange.counts) > 1 else "is no number"
+        are = "are not numbers" if len(strange.counts) > 1 else "is not a number"
         raise BadInput(
             f"{labels.subject} holds {strange.listed()}, which {are}, in {strange.rows:,} of the first "
             f"{labels.rows:,} "
-            f"rows; the others hold numbers. Mend the data, or say "
-            f"{option('task', 'regression')}, which skips those rows, or {option('positive', 'NAME')}, which tells one "
-            "value from all others."
+            f"rows; the others hold numbers. Fix the data, or use "
+            f"{option('task', 'regression')}, which skips those rows, or {option('positive', 'NAME')}, which separates "
+            "one value from all others."
         )
 
 
@@ -165,7 +165,7 @@ def _texts(labels: LabelCounts) -> tuple[dict[str, Any], str]:
         raise BadInput(
             f"{labels.subject} has {len(labels.counts):,} different values in the first {labels.rows:,} rows "
             f"({labels.listed()}), which are too many to be classes. Is it the right column? "
-            f"{option('positive', 'NAME')} tells one value from all others."
+            f"{option('positive', 'NAME')} separates one value from all others."
         )
     return {"task": "multiclass"}, _several(labels)
 
@@ -184,22 +184,22 @@ def _numbers(labels: LabelCounts, different: set[float]) -> tuple[dict[str, Any]
     if _few_and_whole(labels, different):
         return {"task": "multiclass"}, _several(labels) + f"; {option('task', 'regression')} predicts the number"
     return {"task": "regression"}, (
-        f"{labels.subject} is a number, and predicted as one; {option('task', 'multiclass')} takes its values for "
-        f"classes, {option('label_above')} makes two classes of them"
+        f"{labels.subject} is a number, and predicted as one; {option('task', 'multiclass')} treats its values "
+        f"as classes, {option('label_above')} makes two classes of them"
     )
 
 
 def _several(labels: LabelCounts) -> str:
     some = "" if len(labels.counts) > MANY else f" ({labels.listed()})"
     one = option("positive", "NAME")
-    return f"{labels.subject} is one of {len(labels.counts):,} classes{some}; {one} tells one from the rest"
+    return f"{labels.subject} is one of {len(labels.counts):,} classes{some}; {one} separates one from the rest"
 
 
 def taken_for_one() -> str:
     """Return the warning for data in which negative labels are both 0 and -1."""
     return (
-        "negative labels are written both 0 and -1, and both were taken as negative; if one of them is something else, "
-        f"say what is positive with {option('positive')} or {option('label_above')}"
+        "negative labels are written both 0 and -1, and both were read as negative; if one of them is not negative, "
+        f"specify the positive class with {option('positive')} or {option('label_above')}"
     )
 
 
@@ -294,13 +294,13 @@ class LabelRule:
         if mixed_negatives:
             return (
                 f"expected a negative label to be {self._negative:g}, as before in this stream, not {raw:g}; "
-                f"if both are negative, say {option('positive', '1')}"
+                f"if both are negative, use {option('positive', '1')}"
             )
         if self._other is not None:
             found = (texts or {}).get(raw) or name_of(raw)
             return (
                 f"expected the label {self._recipe.negative} or {self._recipe.positive}, as the first rows have, not "
-                f"{found}" + f"; say {option('task', 'multiclass')} if there are more, or {option('positive')}" * advice
+                f"{found}" + f"; use {option('task', 'multiclass')} if there are more, or {option('positive')}" * advice
             )
-        more = f"; say with {option('positive')}, {option('label_above')} or {option('task')} what it is" * advice
+        more = f"; say what it means with {option('positive')}, {option('label_above')} or {option('task')}" * advice
         return f"expected the label 1, 0 or -1, not {raw:g}{more}"

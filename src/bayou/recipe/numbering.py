@@ -88,7 +88,7 @@ class Numbering:
             if room == self.limit:
                 raise BadInput(
                     f"the data have more than {self.limit} different features; "
-                    f"use a larger table ({option('bits')}), or let names be hashed."
+                    f"use a larger table ({option('bits')}), or hash the names."
                 )
             self._grow(2 * len(self._ids))
 
@@ -132,9 +132,9 @@ class Numbering:
         try:
             ids = np.ascontiguousarray(arrays["ids"], np.uint64)
         except (KeyError, TypeError, ValueError):
-            raise BadModel("the numbers of features are missing; the file is damaged.") from None
+            raise BadModel("the feature numbers are missing; the file is damaged.") from None
         if ids.ndim != 1 or len(ids) > limit or (ids == 0).any() or len(np.unique(ids)) != len(ids):
-            raise BadModel("the numbers of features do not fit the model; the file is damaged.")
+            raise BadModel("the feature numbers do not fit the model; the file is damaged.")
         room = _SMALLEST
         while room < len(ids):
             room *= 2

@@ -275,7 +275,7 @@ class Recipe:
         if self.columns is not None:
             put("columns", tuple(check_iterable("columns", self.columns, "some columns")))
             if not all(isinstance(column, Column) for column in self.columns):
-                raise BadInput("columns holds something that is no Column.")
+                raise BadInput("columns must hold only Column objects.")
             if self.kind != "table":
                 raise BadInput(f"only a table has columns; this recipe is for {self.kind}.")
 
@@ -310,9 +310,7 @@ class Recipe:
             raise BadInput(f"missing and decimal apply to the cells of a table; {self.kind} data have none.")
         for mark in self.missing:
             if len(mark.encode()) > MARK_BYTES:
-                raise BadInput(
-                    f"missing holds a text of {len(mark.encode())} bytes; at most {MARK_BYTES} are looked at."
-                )
+                raise BadInput(f"missing holds a text of {len(mark.encode())} bytes; the limit is {MARK_BYTES}.")
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -336,7 +334,7 @@ class Recipe:
             raise BadInput("cross needs columns or namespaces, and rows data have neither.")
         if self.kind == "rows" and (self.positive is not None or self.exact):
             raise BadInput(
-                "rows of any names have labels 1, 0 or -1, true or false, and hashed names, never exact ones."
+                "rows of any names take labels 1, 0, -1, true or false and hashed names; omit positive and exact."
             )
 
     @property
@@ -378,7 +376,7 @@ class Recipe:
             raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
         parts = dict(plain)
         if parts.pop("edition", 1) != (TABLE_EDITION if plain.get("kind") == "table" else 1):
-            raise BadModel("the recipe reads tables by rules that this version of bayou does not know.")
+            raise BadModel("the recipe reads tables with rules that this version of bayou does not know.")
         try:
             if parts.get("columns") is not None:
                 parts["columns"] = tuple(Column(**column) for column in parts["columns"])

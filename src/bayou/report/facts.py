@@ -335,7 +335,7 @@ class RunFacts:
         return [strengths.name(k, UNNAMED) for k in slots[order].tolist()]
 
     def top_contributions(self, sample: Sample) -> list[list[tuple[str, float]]]:
-        """Return (name, amount) of what moved each row's score most away from the average row's.
+        """Return (name, amount) of what moved each row's score furthest from the average row's.
 
         Uses the weights at the end of the run, as `bayou predict --explain` does; empty for very long rows.
         """

@@ -160,7 +160,7 @@ def _library() -> tuple[str, str]:
 
 
 def _policy(*scripts: str) -> str:
-    """Return a content security policy: no loading, only these scripts, and images of plots for the user to save."""
+    """Return a content security policy that allows only these scripts, and images of plots for the user to save."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"

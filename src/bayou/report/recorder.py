@@ -134,7 +134,7 @@ class Recorder:
         return self.learner.examples - self._begun
 
     def split_at_recordings(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield the same rows in batches that end where a look at the learner is due; learn each before the next.
+        """Yield the same rows in batches that end where the learner is due to be recorded; learn each before the next.
 
         Batches end where a delay block of the bank ends, so that cutting does not change what it learns.
         """
@@ -157,7 +157,7 @@ class Recorder:
         return row
 
     def record_lanes(self) -> None:
-        """Store the state of the learner's lanes, if it has any and has learned since the last look."""
+        """Store the state of the learner's lanes, if it has any and has learned since the last recording."""
         examples = self.examples
         if examples > (self.looks[-1][0] if self.looks else 0) and (lanes := self.learner.parts()):
             self.looks.append((examples, lanes))

@@ -60,7 +60,7 @@ def _loss(facts: RunFacts) -> str:
         text += f" Always predicting {guess} would have cost {number(facts.base_loss)}"
         text += f": the features took {percent(won)} off that." if won > 0 else ": so far the features have not helped."
     elif facts.rate is not None:
-        text += f" All labels were {'positive' if facts.rate > 0.5 else 'negative'}: there was nothing to tell apart."
+        text += f" All labels were {'positive' if facts.rate > 0.5 else 'negative'}: there was nothing to distinguish."
     held_out = run.held_out
     if run.loss_of(held_out) is not None:
         rows_of = f" ({run.held_out_rows})" if run.held_out_rows else ""
@@ -75,8 +75,8 @@ def _later(facts: RunFacts) -> str:
     if later_loss is None or not later_loss.differs:
         return ""
     return (
-        f"{describe(later_loss).capitalize()}. The first is for a model that goes on learning and is told every label "
-        "at once; go by the second if this one is trained and then used as it is."
+        f"{describe(later_loss).capitalize()}. The first is for a model that keeps learning and gets every label "
+        "at once; use the second if this one is trained and then used unchanged."
     )
 
 
@@ -117,7 +117,7 @@ def _mistakes(facts: RunFacts) -> str:
         actual, predicted = np.unravel_index(int(mistakes.argmax()), mistakes.shape)
         fraction = mistakes[actual, predicted] / table["mass"][actual]
         text = (
-            f"The commonest mistake: {percent(float(fraction))} of {shortened(names[actual], 40)} were taken for "
+            f"The commonest mistake: {percent(float(fraction))} of {shortened(names[actual], 40)} were classified as "
             f"{shortened(names[predicted], 40)}. "
         )
     scored = np.flatnonzero(~np.isnan(table["auc"]))
@@ -125,7 +125,7 @@ def _mistakes(facts: RunFacts) -> str:
     if best == worst:
         return text
     return text + (
-        f"Told apart best is {shortened(names[best], 40)} (AUC {number(table['auc'][best])}), worst "
+        f"The class separated best is {shortened(names[best], 40)} (AUC {number(table['auc'][best])}), worst "
         f"{shortened(names[worst], 40)} ({number(table['auc'][worst])})."
     )
 
@@ -159,9 +159,7 @@ def _columns(facts: RunFacts) -> str:
         values = feature_values(strengths, column.top_features[:2])
         examples = f"; most telling: {', '.join(values)}" if values else ""
         items.append(f"{shortened(column.name, 40)} ({number(column.spread)}{examples})")
-    return (
-        f"From row to row these move the score the most, each by so much as a standard deviation: {join_words(items)}."
-    )
+    return f"These columns move the score the most from row to row (standard deviations): {join_words(items)}."
 
 
 def _features(facts: RunFacts) -> str:
@@ -190,7 +188,7 @@ def _features_of_classes(facts: RunFacts) -> str:
 def _uncertainty(facts: RunFacts) -> str:
     if not facts.has_posterior:
         return (
-            f"{facts.inner} keeps no posterior, so it cannot say how unsure it is; "
+            f"{facts.inner} keeps no posterior, so it cannot say how uncertain it is; "
             "a Bayesian learner such as the bank can."
         )
     aleatoric, epistemic = facts.late_means
@@ -215,7 +213,7 @@ def _unsure(facts: RunFacts) -> str:
         f"{format_value(facts, low[k])} to {format_value(facts, high[k])})"
         for k in range(min(3, len(sample)))
     ]
-    return f"Of the predictions that were kept, it was most unsure of {join_words(examples)}."
+    return f"Of the predictions kept, it was least certain of {join_words(examples)}."
 
 
 def format_prediction(facts: RunFacts, sample: Sample, k: int) -> str:
@@ -301,7 +299,7 @@ def join_words(items: list[str]) -> str:
 
 
 def shortened(text: str, max_length: int) -> str:
-    """Shorten a text in its middle: a column's name stands before its value, and both matter.
+    """Shorten a text in its middle: a column's name precedes its value, and both matter.
 
     >>> shortened("marital-status=Never-married", 20)
     'marita…Never-married'

@@ -5,7 +5,7 @@ entropy H(p) = -p ln p - (1 - p) ln(1 - p) and means over z,
 
     total      H(E F(z))               the expected loss of this prediction
     aleatoric  E H(F(z))               what remains once the weights are known: noise in the label itself
-    epistemic  total - aleatoric       what not knowing the weights costs: the mutual information of label and weights
+    epistemic  total - aleatoric       the cost of not knowing the weights: the mutual information of label and weights
 
 All in nats, the unit of the log loss. Epistemic uncertainty is never negative (H is concave), and goes to 0 as the
 posterior narrows. The split is that of Houlsby et al. 2011 (BALD) and Depeweg et al. 2018. Both parts assume that the

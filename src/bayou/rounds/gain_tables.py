@@ -42,7 +42,7 @@ SUM = pa.schema(
 def checked(kind: str, table: Any, schema: pa.Schema) -> pa.Table:
     """Return the table cast to the schema. Raise BadInput if its columns are others; `kind` names the kind of table."""
     if not isinstance(table, pa.Table | pa.RecordBatch) or table.schema.names != schema.names:
-        raise BadInput(f"this is no {kind} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
+        raise BadInput(f"this is not a {kind} of bayou.rounds; it must be a table with {', '.join(schema.names)}.")
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     return table if table.schema.equals(schema) else table.cast(schema)
 

@@ -85,7 +85,7 @@ def add(gains: Iterable[pa.Table]) -> pa.Table:
     gathered = pa.concat_tables([checked("gain", table, GAIN) for table in gain_tables] or [GAIN.empty_table()])
     tasks, blocks = to_numpy(gathered["task"]), to_numpy(gathered["block"])
     if len(np.unique(np.stack([tasks, blocks]), axis=1).T) != len(tasks):
-        raise BadInput("two gains have the same number of a task; give each task its own.")
+        raise BadInput("two gains have the same task number; give each task its own.")
     features = np.unique(features_in(gathered, "places"))
     sums, n_seen, global_gain, names = np.zeros(0), np.zeros(len(features), np.int32), np.zeros(0), dict[int, bytes]()
     for task in np.unique(tasks):
@@ -148,7 +148,7 @@ def to_bytes(learner: Learner) -> bytes:
     10
     """
     if not isinstance(learner, Learner):
-        raise BadInput("give one of bayou's learners, to have its bytes.")
+        raise BadInput("give one of bayou's learners to convert to bytes.")
     return learner.to_bytes()
 
 
@@ -160,7 +160,7 @@ def from_bytes(data: bytes) -> Learner:
     'marginal'
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise BadInput("a model comes from the bytes that `to_bytes` gave.")
+        raise BadInput("expected bytes that `to_bytes` returned.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model")
         path.write_bytes(data)

@@ -25,7 +25,7 @@ def first_rows(source: Source) -> Batch:
 
 
 def evenly_spaced_mask(first: int, n: int, fraction: float) -> np.ndarray:
-    """Return a mask of the rows `first` to `first + n - 1` of a stream that belong to an evenly spread share.
+    """Return a mask that selects an evenly spread share of the rows `first` to `first + n - 1` of a stream.
 
     The rows do not depend on how the stream is cut into batches.
 

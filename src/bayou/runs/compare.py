@@ -1,4 +1,4 @@
-"""Comparison of several learners in one reading of the data (`bayou compare`).
+"""Comparison of several learners in one pass over the data (`bayou compare`).
 
 comparison = compare("clicks.csv", ["bank", "ftrl:alpha=.1"], label="clicked")
 [(entrant.spec, entrant.meter.log_loss) for entrant in comparison.ranked]
@@ -296,7 +296,7 @@ def _task_of(specs: Sequence[EntrantSpec]) -> str:
     names = [spec.text for spec in specs]
     for text in sorted(names):
         if names.count(text) > 1:
-            raise BadInput(f"{option('learners', text)} is given twice; let them differ in a parameter.")
+            raise BadInput(f"{option('learners', text)} is given twice; give each different parameters.")
     task = next((task_of_spec for spec in specs if (task_of_spec := task_of(spec.record)) != "auto"), "auto")
     for spec in specs:
         if task != "auto" or spec.record.name != registry.DEFAULT:

@@ -38,7 +38,7 @@ def contrast(model: str | os.PathLike[str] | Learner, weights: Mapping[str, floa
     factors = [check_finite(f"the weight of {shortened_repr(name)}", factor) for name, factor in weights.items()]
     learner = model if isinstance(model, Learner) else load(model)
     if learner.record.task == "multiclass":
-        raise BadInput("a contrast is of the weights of one class; this model predicts several.")
+        raise BadInput("a contrast needs the weights of one class; this model predicts several.")
     features, names = learner.touched, learner.extras.names
     names_seen = map(str, features.tolist()) if names is None else names.name_of(features)
     index = dict(zip(names_seen, features.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Pairs of features requested by the user: a binary bank makes them itself, in a lane of their own."""
+"""Pairs of features requested by the user: a binary bank forms them itself, in a separate lane."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ def crosses_in_words(recipe: Recipe, spec: LearnerSpec) -> Iterator[str]:
 
         factors = ", and factors of every feature" if "factors" in pairs else ""
         until = "; lanes that do not pay are dropped" if "auto" in pairs else ""
-        yield f"pairs have lanes of their own: at most {MOST_PAIRS:,} pairs a row{factors}{until}"
+        yield f"pairs have lanes of their own: up to {MOST_PAIRS:,} pairs per row{factors}{until}"

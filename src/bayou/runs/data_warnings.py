@@ -55,7 +55,7 @@ class DataWarnings:
         self._rows, self._missing = [], 0
 
     def after(self, meter: Any) -> list[str]:
-        """Return the warnings about the data and on the quality of the predictions."""
+        """Return the warnings about the data and the quality of the predictions."""
         notes = list(self._source.warnings)
         if self._any and not meter.examples:
             return [*notes, f"all examples have the weight 0: nothing was learned; check what {option('weight')} names"]
@@ -64,18 +64,16 @@ class DataWarnings:
         if telling:
             names = ", ".join(map(shorten, telling[:NAMED])) + " and more" * (len(telling) > NAMED)
             verb = "alone tells the label" if len(telling) == 1 else "each tell the label alone"
-            notes.append(
-                f"{names} {verb}; what is not known before the label is, leave out (of a table: {option('ignore')})"
-            )
+            notes.append(f"{names} {verb}; exclude what is not known before the label (in a table: {option('ignore')})")
         elif auc is not None and auc >= PERFECT and meter.examples >= EXAMPLES:
-            notes.append(f"an AUC of {auc:.5f} is rarely honest: a feature may hold what is only known with the label")
+            notes.append(f"an AUC of {auc:.5f} is suspicious: a feature may hold what is only known with the label")
         if self._order is not None and (pattern := self._order.warning()):
             notes.append(pattern)
         return notes
 
 
 def _telling(batch: Batch, source: Source) -> list[str]:
-    """Return the columns (features, if there are no columns) each of which alone determines the labels of these rows.
+    """Return the columns (or features, without columns) that each determine the labels of these rows alone.
 
     A column does if all rows with the same value have the same label, and so do the rows without a value.
     """

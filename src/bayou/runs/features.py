@@ -39,7 +39,7 @@ def features(
         by: "mean" lists the largest absolute weights first; "z" the largest mean / sd; "inclusion" the highest
             inclusion probabilities; "column" the columns that move the score most, each with its strongest features.
         view: "model" for the weights used to predict; for a bank, "associated" for the association with the labels so
-            far, whether or not the bank trusts it to continue.
+            far, whether or not the bank expects it to last.
         per_class: number of features to list for each class (multiclass only), 5 by default; None for all.
         class_name: the only class to list, with `top` features (multiclass only).
         selected: list exactly the features that the model selected (spike-slab, ftrl).

@@ -1,6 +1,6 @@
 """Held-out examples of a run: their selection, and the evaluation of the finished model on them.
 
-`0.1` holds out the last tenth of the data, located by bytes (for a table, by rows): it resembles what a model meets in
+`0.1` holds out the last tenth of the data, located by bytes (for a table, by rows): it resembles what a model sees in
 use after it was trained on the rest. `random:0.1` is spread evenly over the data, and the same in every pass.
 Held-out examples are kept in memory until training ends. Whenever they exceed MOST_VALUES feature values, every other
 example is dropped, so that memory is bounded; the remaining ones are still spread evenly.
@@ -51,7 +51,7 @@ class HoldoutSpec:
             value = spec if isinstance(spec, str | int | float) else shortened_repr(spec)
             raise BadInput(
                 f"{option('holdout', value)}: it must be a share from 0 to 0.9, such as 0.1 for the last tenth, or "
-                "random:0.1 for a tenth that is spread evenly."
+                "random:0.1 for a tenth spread evenly."
             )
         return cls(fraction, not spread) if fraction else cls()
 
@@ -62,10 +62,10 @@ class HoldoutSpec:
         return f"{'' if self.last else 'random:'}{self.share:g}"
 
     def check(self, source: Source) -> None:
-        """Raise BadInput if the last rows are to be held out of data of unknown length."""
+        """Raise BadInput if the last rows are to be held out but the length of the data is unknown."""
         if self and self.last and source.progress_span is None:
             raise BadInput(
-                f"{option('holdout', self.share)} is about the last rows, and the number of rows of a pipe or an "
+                f"{option('holdout', self.share)} needs to know which rows are last, but the length of a pipe or an "
                 f"iterator is unknown; read a file or a table, or use {option('holdout', f'random:{self.share:g}')}."
             )
 

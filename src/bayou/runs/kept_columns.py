@@ -32,6 +32,6 @@ def _files(data: Data, format: str) -> Any:
         return file_format.open_record_batches(names)
     *titles, last = (record.title for record in RECORDS if record.record_batches is not None)
     raise BadInput(
-        f"keep is for {', '.join(titles)} and {last} files and for tables in memory, and {names[0]} is read as "
-        f"{file_format.name}; leave keep out, or read the file into a DataFrame."
+        f"keep is for {', '.join(titles)} and {last} files and for tables in memory, but {names[0]} is read as "
+        f"{file_format.name}; omit keep, or read the file into a DataFrame."
     )

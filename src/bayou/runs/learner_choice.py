@@ -82,10 +82,10 @@ def _settle_task(record: registry.Record, recipe: dict[str, Any]) -> None:
         return
     for name in ("positive", "label_above", "negative_rate"):
         if name in recipe:
-            does = "predicts numbers" if fixed == "regression" else "tells several apart"
-            raise BadInput(f"{option(name)} is about two classes, but {record.name} {does}; leave the option out.")
+            does = "predicts numbers" if fixed == "regression" else "predicts several"
+            raise BadInput(f"{option(name)} is for two classes, but {record.name} {does}; omit the option.")
     if choice not in ("auto", fixed):
-        raise BadInput(f"{option('task', choice)} was given, but {record.name} is for {fixed}; leave one of them out.")
+        raise BadInput(f"{option('task', choice)} was given, but {record.name} is for {fixed}; omit one of them.")
     recipe["task"] = fixed
 
 
@@ -97,7 +97,7 @@ def _refuse_other(old: Learner, path: str, learner: str | None, options: dict[st
         requested = choose(record.name, (), recipe.get("task") or task_of(old.record))
         if requested.record.name != old.name or requested.parameters.get("learner") != old.parameters.get("learner"):
             raise BadModel(
-                f"{path} is a {old.name} model; it cannot go on as {learner}. Leave {option('learner')} out, or start "
+                f"{path} is a {old.name} model; it cannot continue as {learner}. Omit {option('learner')}, or start "
                 "a new model."
             )
     for name, value in options.items():
@@ -109,7 +109,7 @@ def _refuse_other(old: Learner, path: str, learner: str | None, options: dict[st
         if json.loads(json.dumps(value)) != value_of_model and (name, value) != ("task", "auto"):
             raise BadModel(
                 f"{option(name, value)} was given, but the recipe of {path} has "
-                f"{'none' if value_of_model is None else value_of_model}; leave the option out."
+                f"{'none' if value_of_model is None else value_of_model}; omit the option."
             )
 
 
@@ -118,5 +118,5 @@ def _refuse_changes(old: Learner, spec_for: dict[str, Any]) -> None:
         if value != old.parameters[name]:
             raise BadInput(
                 f"{setting(name, value)} was given, but the resumed model has {old.parameters[name]} and keeps it; "
-                "leave it out."
+                "omit it."
             )

@@ -74,7 +74,7 @@ def _misfit(record: registry.Record, task: str) -> str:
     if task == "regression":
         names = [candidate.name for candidate in registry.own_records() if candidate.task == "regression"]
         return (
-            f"the label is a number, and {record.name} tells classes apart; use {option('learner', registry.DEFAULT)} "
-            f"or one of {', '.join(names)}, or make classes of it with {option('label_above')} or {option('task')}."
+            f"the label is a number, but {record.name} predicts classes; use {option('learner', registry.DEFAULT)} "
+            f"or one of {', '.join(names)}, or turn it into classes with {option('label_above')} or {option('task')}."
         )
     return f"{record.name} predicts numbers, but the task is {task}; use {option('learner', registry.DEFAULT)}."

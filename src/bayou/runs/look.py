@@ -26,7 +26,7 @@ class Look:
     >>> import pyarrow as pa
     >>> table = pa.table({"city": ["oslo", "rome"] * 50, "y": [0, 1] * 50})
     >>> [column.remark.partition(":")[0] for column in look(table).columns]
-    ['it tells the label alone (AUC 1.0000)', '']
+    ['it alone predicts the label (AUC 1.0000)', '']
     """
 
     recipe: Recipe
@@ -69,7 +69,7 @@ def look(data: Data, **options: Unpack[RunOptions]) -> Look:
     source = sources.open(data, recipe=parsed.recipe, labels=False, **opening)
     if source.recipe.kind != "table":
         raise BadInput(
-            f"the data are {source.recipe.kind} text, which has no columns to decide about; look at a table: CSV, TSV, "
+            f"the data are {source.recipe.kind} text, which has no columns to look at; give a table: CSV, TSV, "
             "Parquet, JSON lines, a DataFrame."
         )
     batch = source.peek()

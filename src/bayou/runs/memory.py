@@ -47,7 +47,7 @@ def _too_much(learners: Mapping[str, Learner], n_features: int, size: int, free:
         fit = (bits for bits in range(SQUARE_BITS, 1, -1) if _together(learners.values(), 1 << bits) <= free)
         return (
             f"{name} needs the square of {n_features:,} weights, {bytes_in_words(learner.nbytes_for(n_features))} of "
-            f"memory; {bytes_in_words(free)} are free. Leave it out, or use {option('bits', next(fit, 1))}."
+            f"memory; {bytes_in_words(free)} are free. Omit it, or use {option('bits', next(fit, 1))}."
         )
     return (
         f"{n_features:,} weights for each of {len(learners)} learners take {bytes_in_words(size)} of memory; "

@@ -25,7 +25,7 @@ MOST_ROWS = rounds.HOLDOUT_FRACTION_MIN_MAX.high
 
 
 class Merged(NamedTuple):
-    """A merged model; if its combination was relearned, on how many rows, and the log loss there."""
+    """A merged model, with the rows and the log loss of relearning its combination, if that was done."""
 
     learner: Learner
     rows: int = 0
@@ -86,7 +86,7 @@ def _in_shards(models: Sequence[Learner], base: Learner, weight: float) -> Learn
 
 
 def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:
-    """Raise BadInput if the model's records say that it has learned one of these files."""
+    """Raise BadInput if the model's records show that it has learned one of these files."""
     for mark in marks_of(names_of(sources.parts_or_paths(data))):
         if any(was.size == mark.size and was.is_prefix_of(mark.path) for was in learner.extras.finished if was.size):
             raise BadInput(
@@ -97,9 +97,7 @@ def _check_not_learned(path: Path, learner: Learner, data: Any) -> None:
 
 def _rows(learner: Learner, data: Any) -> list[Batch]:
     if not hasattr(learner, "recombine"):
-        raise BadInput(
-            f"{option('recombine')} is for how a bank combines its lanes; {learner.name} has none. Leave it out."
-        )
+        raise BadInput(f"{option('recombine')} is for how a bank combines its lanes; {learner.name} has none. Omit it.")
     source = sources.open(data, extras=Extras.of(learner), on_error="skip", groups=learner.wants_groups)
     source.label_for(learner)
     refused, held_out = RejectedRows(source), list[Batch]()

@@ -36,9 +36,9 @@ def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], *inputs:
         if path is None or (identity := _identity(os.fspath(path), 1)) is None:
             continue
         if identity in read:
-            raise BadInput(f"{name} is {path}, which is to be read, and would be lost; give it another name.")
+            raise BadInput(f"{name} is {path}, which is also read and would be lost; choose another name.")
         if identity in written:
-            raise BadInput(f"{name} is {path}, and so is {written[identity]}; give each a file of its own.")
+            raise BadInput(f"{name} and {written[identity]} are both {path}; give each its own file.")
         written[identity] = name
 
 
@@ -69,7 +69,7 @@ def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
     if not os.path.isdir(target.parent):
         folder = Path(path).parent
         exists = os.path.exists(folder)
-        reason = f"{folder} is a file; choose another" if exists else f"there is no folder {folder}; make it first"
+        reason = f"{folder} is a file; choose another" if exists else f"there is no folder {folder}; create it first"
         raise BadInput(f"{name} is {path}, but {reason}.")
     if is_special(target):
         return  # a pipe or a device, which is written to directly

@@ -1,4 +1,4 @@
-"""Resuming of interrupted runs: the position to continue at, and messages about it."""
+"""Resuming of interrupted runs: the position to continue from, and messages about it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def interrupted_in(extras: Extras, files: Sequence[FileFingerprint]) -> ResumePo
     for was, mark in zip(point.files, files, strict=False):
         if was.size is not None and not was.is_prefix_of(mark.path):
             shorter = mark.size is not None and mark.size < was.size
-            change = f"it has {mark.size:,} bytes and had {was.size:,}" if shorter else "what it held has changed"
+            change = f"it has {mark.size:,} bytes and had {was.size:,}" if shorter else "its content has changed"
             raise BadModel(
-                f"{mark.path} is not as it was when the run was interrupted in it: {change}. Put the old file back to "
-                "go on, or give the new one by another name (a link will do) to learn all of it."
+                f"{mark.path} is no longer the file the run was interrupted in: {change}. Restore the old file to "
+                "continue, or give the new one another name (a link will do) to learn all of it."
             )
     return point
 
@@ -39,7 +39,7 @@ def resume_note(point: ResumePoint, files: Sequence[FileFingerprint]) -> str:
     """Return the message for a run that continues an interrupted one."""
     note = f"going on after {point.rows:,} examples of pass {point.passed + 1}, where it was interrupted"
     changed = [mark.path for was, mark in zip(point.files, files, strict=False) if was.size not in (None, mark.size)]
-    return note + (f"; {', '.join(changed)} was written to since, but holds what it held" if changed else "")
+    return note + (f"; {', '.join(changed)} has grown since, but its earlier content is unchanged" if changed else "")
 
 
 def already_learned(extras: Extras, files: Sequence[FileFingerprint]) -> list[str]:
@@ -48,7 +48,7 @@ def already_learned(extras: Extras, files: Sequence[FileFingerprint]) -> list[st
     if extras.unfinished is not None and extras.unfinished.files:
         point = extras.unfinished
         notes.append(
-            f"the run that was interrupted after {point.rows:,} rows of {point.files[0].name} is not gone on with: "
+            f"the run that was interrupted after {point.rows:,} rows of {point.files[0].name} is not continued: "
             "these are other data"
         )
     for mark in files:

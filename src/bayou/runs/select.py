@@ -87,7 +87,7 @@ def select(
     on_progress: Callable[[int], Any] = lambda done: None,
     **options: Unpack[SelectionOptions],
 ) -> Selection:
-    """Select the features that matter, for models of several sizes, in one reading of the data.
+    """Select the features that matter, for models of several sizes, in one pass over the data.
 
     Args:
         data: as for `bayou.train`.
@@ -112,17 +112,15 @@ class SelectionRun:
         if (task := source.fit_recipe().task) != "binary":
             labels = "several classes" if task == "multiclass" else "numbers"
             raise BadInput(
-                f"select finds what tells two classes apart, and the labels are {labels}; say with "
-                f"{option('positive')} or {option('label_above')} what is positive."
+                f"select is for two classes, but the labels are {labels}; specify the positive class with "
+                f"{option('positive')} or {option('label_above')}."
             )
         self._sizes, self._held_out = sorted(set(sizes)), HoldoutRows(HoldoutSpec(parsed.own.holdout, last=False))
         self._n_features = source.recipe.n_features
         # Features are numbered as they appear, so that only seen features take memory.
         self._table = CompactIndex(self._n_features, numbered=self._n_features > FEW)
         n_megabytes = small.nbytes_for(1 << 20) * len(PRIORS) >> 20
-        parsed.note(
-            Note(f"{len(PRIORS)} learners side by side, {n_megabytes} bytes of memory for every feature that is met")
-        )
+        parsed.note(Note(f"{len(PRIORS)} learners side by side, {n_megabytes} bytes of memory for every feature seen"))
         common = {**small.parameters, "n_features": self._table.rows}
         self.learners = [SpikeSlab(**{**common, "inclusion_prior": prior}) for prior in PRIORS]
 

@@ -79,8 +79,8 @@ def train(
         learner: name of the learner; by default "bank", which also serves multiclass and regression tasks.
         settings: parameters of the learner, by name.
         model: file to save the model to.
-        resume: a model to continue, with its weights and recipe; like: a model whose learner, parameters and recipe a
-            new one takes over. A path, or a learner, which is not changed.
+        resume: a model to continue, with its weights and recipe; like: a model whose learner, parameters and recipe
+            a new one reuses. A path, or a learner, which is not changed.
         passes: number of passes over the data; 1 by default.
         processes: number of processes, this one included, that learn in parallel, in rounds (`bayou.rounds`); for text
             of at least 400,000 rows. The evaluation then covers only the last rows, which are held out.
@@ -167,7 +167,7 @@ class Training:
         self._resumable = any(mark.path != STANDARD for mark in self._marks)
         for path, times in Counter(mark.path for mark in self._marks).items():
             if times > 1:
-                self._say(f"{path} is given {times} times; its rows are learned as often")
+                self._say(f"{path} is given {times} times; its rows are learned that many times")
         self._begin(args.passes, holdout, resumed=args.resume is not None)
         self._recorder: Recorder | None = None
         if args.report is not None:
@@ -199,7 +199,7 @@ class Training:
             self._say(f"{spec.record.name} {note}", detail=True)
         if passes > 1 and not self.source.is_rereadable:
             raise BadInput(
-                f"{option('passes')} needs data that can be read more than once; save what the pipe gives to a file."
+                f"{option('passes')} needs data that can be read more than once; save the output of the pipe to a file."
             )
         n_features = self.source.recipe.n_features if start.old is None else start.old.n_features
         self._say(memory.check(spec.build(1) if start.old is None else start.old, n_features))
@@ -211,7 +211,7 @@ class Training:
         if self.fitted and not any(column.gives for column in self.fitted):
             self._say(
                 "no column gives a feature, so there is nothing to learn from; "
-                f"{option('category', 'C')} takes an id all the same"
+                f"{option('category', 'C')} uses an id anyway"
             )
 
     def _begin(self, passes: int, holdout: HoldoutSpec | None, resumed: bool) -> None:
@@ -233,7 +233,7 @@ class Training:
             self._passes, self._skipped_before = max(passes, unfinished.passes), unfinished.skipped
             had = HoldoutSpec(unfinished.holdout, unfinished.last) if unfinished.holdout else HoldoutSpec()
             if holdout not in (None, had):
-                raise BadModel(f"{option('holdout', str(holdout))} was given, but the run to go on with had {had}.")
+                raise BadModel(f"{option('holdout', str(holdout))} was given, but the interrupted run had {had}.")
             holdout = had
         if self._pass == self._done == 0:
             learner.new_stream()
@@ -280,7 +280,7 @@ class Training:
             except BadInput:
                 if self._scored().examples and self._path is not None:
                     self._save(unfinished=True)
-                    self._say(f"what was learned before that is in {self._path}; {option('resume')} goes on with it")
+                    self._say(f"what was learned before that is in {self._path}; continue it with {option('resume')}")
                 raise
             unsaved = None
             learned = self.learner.examples - self._examples_before
@@ -374,7 +374,7 @@ class Training:
 
         expected, reason = estimate_rows(self.source)
         if self._place is not None:
-            reason = "what is left of a run that was interrupted is learned in sequence"
+            reason = "the rest of an interrupted run is learned in sequence"
         if reason:
             self._say(f"one process learns alone: {reason}")
             return False
@@ -401,7 +401,7 @@ class Training:
         if interrupt:
             self._done = rounds.read
         self._pass += not interrupt
-        self._say(f"what follows is of the last {self._meter.examples:,} rows, before the lanes learned them")
+        self._say(f"the results below are of the last {self._meter.examples:,} rows, before the lanes learned them")
         return True
 
     def _count_skipped(self) -> None:

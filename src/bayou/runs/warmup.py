@@ -75,7 +75,7 @@ def is_warm(task: str) -> bool:
 
 @contextmanager
 def ahead(*tasks: str) -> Iterator[None]:
-    """Start processes that run those tasks that are not warm yet, on at most all cores but one.
+    """Start processes that run the tasks that are not warm yet, leaving one core free.
 
     They end when their tasks are done, or are terminated if the block raises.
     """
@@ -117,7 +117,7 @@ def run_all(tasks: Sequence[str], on_progress: Callable[[int], object]) -> None:
 
 
 def main() -> None:
-    """Run the tasks named by the command-line arguments, as the main function of a process of its own."""
+    """Run the tasks named by the command-line arguments, as the main function of a separate process."""
     from bayou.kernels.numba_private import without_blas
 
     with without_blas():

@@ -193,11 +193,11 @@ class App:
         self._check_sender(request)
         if route is None:
             hint = "" if self.single is not None else f" Models are under /models/: {', '.join(self._names(request))}."
-            raise RequestError(404, f"there is nothing at this address; /docs shows what there is.{hint}")
+            raise RequestError(404, f"nothing is served at this address; /docs shows what is.{hint}")
         allowed = ("GET", "HEAD") if route.method == "GET" else (route.method,)
         if request.method not in allowed:  # HEAD is GET without the body
             allow = b"allow", ", ".join(allowed).encode()
-            raise RequestError(405, f"this address takes {route.method}, not {request.method[:20]}.", head=[allow])
+            raise RequestError(405, f"this address accepts {route.method}, not {request.method[:20]}.", head=[allow])
         if route.needed is not None:
             self.tokens.check(request.headers.get(b"authorization"), route.needed)
         if model is None:
@@ -210,25 +210,21 @@ class App:
         if route.method == "POST":
             await request.read_body(served.options.max_body)
         if route.needed == WRITE and served.options.read_only:
-            raise RequestError(
-                403, "this is a read-only replica; send what is to be learned to the server that it follows."
-            )
+            raise RequestError(403, "this is a read-only replica; send rows and labels to the server that it follows.")
         return await route.handler(request, served)
 
     def _check_sender(self, request: HttpRequest) -> None:
-        """Raise RequestError if a page of another site had the browser send this: the browser runs on this machine."""
+        """Raise RequestError if another site's page made a browser send this request: it may run on this machine."""
         headers = request.headers
         host, origin = headers.get(b"host"), headers.get(b"origin")
         if origin is not None:
             match = _ORIGIN.fullmatch(origin)
             if match is None or host is None or match[1].lower() != host.lower():
-                raise RequestError(403, "a page of another site sent this; only the server's own pages may.")
+                raise RequestError(403, "another site's page sent this; only the server's own pages may.")
         if headers.get(b"sec-fetch-site") not in _OWN_SITES and not _is_navigation(request):
-            raise RequestError(
-                403, "a page of another site sent this; it may link to the server's own pages, and no more."
-            )
+            raise RequestError(403, "another site's page sent this; it may only link to the server's own pages.")
         if not self.tokens.needed and host is not None and not _LOOPBACK.fullmatch(host):
-            raise RequestError(403, "without tokens the server answers to this machine's own names alone (Host).")
+            raise RequestError(403, "without tokens the server accepts only this machine's own names (Host).")
 
     def _is_trusted(self, request: HttpRequest, scope: str = READ) -> bool:
         """Return whether the client's token grants `scope`. Model names and paths are shown only to such clients."""
@@ -274,7 +270,7 @@ class App:
                 work.read = reading.read(body_format, work.lines, work.kind == LEARN_REQUEST)
                 with_ids = work.read.with_ids
                 if work.read.n > options.max_rows:
-                    raise RequestError(413, f"the body has {work.read.n:,} rows; at most {options.max_rows:,} at once.")
+                    raise RequestError(413, f"the body has {work.read.n:,} rows; the limit is {options.max_rows:,}.")
             with_ids = not reading.has_id and (b'"id"' in text if with_ids is None else with_ids)
             if given_id is None and not with_ids:
                 return
@@ -284,7 +280,7 @@ class App:
             work.ids = ids_to_remember(work.lines, given_id, body_format, work.single)
             if work.ids is not None and options.read_only:
                 raise RequestError(
-                    403, "this is a read-only replica: it predicts, and remembers nothing. Leave out the id."
+                    403, "this is a read-only replica, which predicts but remembers nothing. Omit the id."
                 )
             if work.ids is not None:
                 self.tokens.check(request.headers.get(b"authorization"), WRITE)
@@ -323,7 +319,7 @@ class App:
     async def _events(self, request: HttpRequest, served: ModelService) -> Response | None:
         """Send the live status repeatedly until the client disconnects."""
         if self._listeners >= MAX_EVENT_STREAMS:
-            raise RequestError(429, f"{MAX_EVENT_STREAMS} pages listen already.")
+            raise RequestError(429, f"{MAX_EVENT_STREAMS} pages are already listening.")
         head = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
         if request.method == "HEAD":
             return Response(b"", head)
@@ -403,7 +399,7 @@ def _is_navigation(request: HttpRequest) -> bool:
 
 
 def _again(message: Any, receive: Any) -> Callable[[], Awaitable[Any]]:
-    """Return a `receive` that returns a message already read, then the next ones."""
+    """Return a `receive` that first returns a message already read, then the following ones."""
     waiting = [message]
 
     async def receive_again() -> Any:

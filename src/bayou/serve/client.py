@@ -18,7 +18,7 @@ RETRY_STATUSES = (429, 503)
 
 
 class ResponseError(BadInput):
-    """The server refused a request.
+    """Error response from the server.
 
     Attributes:
         status: the status of the response; rows: the errors of rows, each with its index.
@@ -33,7 +33,7 @@ class Client:
     """HTTP client of a server.
 
     Requests that fail because the server is busy, restarting or unreachable are retried for `patience` seconds.
-    Learn requests carry an id, so that their rows are learned only once, even if a request is sent repeatedly.
+    Learn requests carry an id, so that their rows are learned only once, even if a request is retried.
 
     Args:
         url: the address of the server, such as http://127.0.0.1:8642.
@@ -84,7 +84,7 @@ class Client:
         return self._call("GET", "/info", None, {})
 
     def snapshot(self) -> int:
-        """Write a snapshot to disk; return its version."""
+        """Write a snapshot of the model to disk; return its version."""
         return self._call("POST", "/snapshot", None, {})["version"]
 
     def events(self) -> Iterator[dict[str, Any]]:

@@ -33,8 +33,8 @@ LINGER_SECONDS = 0.5
 # Headers that determine where a message goes and where it ends.
 _FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding"))
 _TOO_LARGE = (
-    f"the request line and the headers are too large; at most {MAX_HEAD_BYTES:,} bytes and "
-    f"{MAX_HEADER_LINES} header lines can be sent."
+    f"the request line and the headers are too large; the limits are {MAX_HEAD_BYTES:,} bytes and "
+    f"{MAX_HEADER_LINES} header lines."
 )
 
 
@@ -125,7 +125,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self._fault = RequestError(400, "")
         except httptools.HttpParserError as error:
-            self._refuse(self._fault or RequestError(400, f"this is no HTTP request ({error})."))
+            self._refuse(self._fault or RequestError(400, f"this is not an HTTP request ({error})."))
         else:
             if self._idle_bytes > MAX_HEAD_BYTES:
                 self._refuse(RequestError(431, _TOO_LARGE))
@@ -171,13 +171,13 @@ class Connection(HttpToolsProtocol):
     def _check_framing(self, version: str, n_hosts: int, encoding: bytes) -> None:
         """Refuse a message that a proxy and this server could interpret differently."""
         if version not in ("1.0", "1.1"):
-            self._fail(RequestError(400, f"HTTP/{version} is not spoken here; there are HTTP/1.1 and HTTP/1.0."))
+            self._fail(RequestError(400, f"HTTP/{version} is not supported; use HTTP/1.1 or HTTP/1.0."))
         if n_hosts > 1 or (n_hosts == 0 and version == "1.1"):
-            self._fail(RequestError(400, f"a request has one Host header; this one has {n_hosts or 'none'}."))
+            self._fail(RequestError(400, f"a request must have one Host header; this one has {n_hosts or 'none'}."))
         if encoding and (version == "1.0" or encoding != b"chunked;"):
-            self._fail(RequestError(400, "Transfer-Encoding is given once, as `chunked`, and in HTTP/1.1 only."))
+            self._fail(RequestError(400, "Transfer-Encoding must be `chunked`, given once, in HTTP/1.1."))
         if self.parser.should_upgrade() and (encoding or self._body_bytes):
-            self._fail(RequestError(400, "a request that asks for another protocol (Upgrade) has no body."))
+            self._fail(RequestError(400, "a request for another protocol (Upgrade) must have no body."))
 
     def on_body(self, body: bytes) -> None:
         """Buffer a part of a body; the body is passed on when it is complete, or long."""
@@ -228,7 +228,7 @@ class Connection(HttpToolsProtocol):
             return
         if self.since is not None:
             if now - self.since > timeout:
-                self._refuse(RequestError(408, "the request did not come in time."))
+                self._refuse(RequestError(408, "the request did not arrive in time."))
         elif now - self._idle_since > self.timeout_keep_alive and self.cycle.response_complete:
             self.transport.close()
 
@@ -259,7 +259,7 @@ class Connection(HttpToolsProtocol):
         self.flow.pause_reading()
 
     def _end(self, answer: bytes) -> None:
-        """Send a last response, and close after the client had time to read it; further input is ignored."""
+        """Send a last response, and close once the client has had time to read it; further input is ignored."""
         self.flow.unparsed = self._last_answer = b""
         if not answer:
             self.transport.close()

@@ -1,4 +1,4 @@
-"""Health of a served model in sentences, the gravest first.
+"""Health of a served model in sentences, the most serious first.
 
     failing   data are lost, or requests refused    red
     warning   works, but needs attention            orange
@@ -30,7 +30,7 @@ _UNITS = ((86400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 class LastingProblem:
-    """Lasting problem: reported at once, then once a minute while it lasts, and when it is over.
+    """Problem that is reported at once, then once a minute while it lasts, and when it is over.
 
     A problem that comes and goes within a minute is reported once.
 
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
 
 
 class Health:
-    """Tracker of findings, which knows since when each holds."""
+    """Tracker of findings and of the time since which each holds."""
 
     def __init__(self, live: LiveStats) -> None:
         self._live = live
@@ -76,7 +76,7 @@ class Health:
         self._since: dict[str, float] = {}  # by text, without the numbers in it
 
     def status(self, live_status: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the gravest finding with its level, text and start; `also` holds the others."""
+        """Return the most serious finding with its level, text and start; `also` holds the others."""
         clock = self._live.clock
         now = clock.monotonic()
         current = sorted(findings(live_status, now), key=lambda finding: LEVELS.index(finding.level))
@@ -94,7 +94,7 @@ class Health:
 
 
 def findings(live_status: Mapping[str, Any], now: float) -> Iterator[Finding]:
-    """Yield the findings about a live status (`ModelService.live_status`), in no order."""
+    """Yield the findings about a live status (`ModelService.live_status`), in no particular order."""
     live, server = live_status["live"], live_status["server"]
     for sentence in server["alarms"]:
         yield Finding("failing", sentence[:1].upper() + sentence[1:])
@@ -126,10 +126,10 @@ def _about_load(server: Mapping[str, Any]) -> Iterator[str]:
         free_space = f"{free / 2**20:,.0f} MB are free" if free >= 2 << 20 else "less than 2 MB are free"
         yield f"The disk of the log is nearly full: {free_space}."
     if queue >= limit / 2:
-        yield f"{queue:,} requests wait for the model; from {limit:,} on they are refused."
+        yield f"{queue:,} requests are waiting for the model; from {limit:,} on, new ones are refused."
     errors = {int(status): count for status, count in server["refused"].items()}.get(500, 0)
     if errors:
-        yield f"{errors:,} requests of the last hour met an error of the server (500)."
+        yield f"{errors:,} requests of the last hour failed with a server error (500)."
 
 
 def _about_labels(
@@ -139,9 +139,9 @@ def _about_labels(
     if usual is None or labels is None or idle is None or idle >= RATE_SECONDS:
         return
     if recent is None and labels["open"] and silent is not None and silent > max(MISSING * usual, MISSING_SECONDS):
-        yield f"No labels for {duration(silent)}; they usually come {duration(usual)} after their row."
+        yield f"No labels for {duration(silent)}; they usually arrive {duration(usual)} after their row."
     if recent is not None and recent > max(SLOW * usual, usual + SLOW_SECONDS):
-        yield f"Labels come {duration(recent)} after their row; usually {duration(usual)}."
+        yield f"Labels arrive {duration(recent)} after their row; usually {duration(usual)}."
 
 
 def _about_traffic(live: Mapping[str, Any], requests: float, now: float) -> Iterator[Finding]:
@@ -149,11 +149,11 @@ def _about_traffic(live: Mapping[str, Any], requests: float, now: float) -> Iter
     if idle < RATE_SECONDS:
         return
     if requests:
-        level, text = "warning", f"Requests come, but no row was predicted or learned for {duration(idle)}."
+        level, text = "warning", f"Requests arrive, but no row was predicted or learned for {duration(idle)}."
     elif live["idle"] is None:
         level, text = "idle", "No requests since the server started"
     elif live["steady"]:
-        level, text = "warning", f"No requests for {duration(idle)}. Before that they came all the time."
+        level, text = "warning", f"No requests for {duration(idle)}. Before that they arrived steadily."
     else:
         level, text = "idle", f"No requests for {duration(idle)}"
     yield Finding(level, text, now - idle)

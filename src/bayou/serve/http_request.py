@@ -20,7 +20,7 @@ _GONE = "the handler is closed"
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its request was complete, so no response can be sent."""
+    """Raised when the client closed the connection before its request was complete: it gets no response."""
 
 
 class Response(NamedTuple):
@@ -35,7 +35,7 @@ class HttpRequest:
     """Request of a client, with methods to respond to it.
 
     Attributes:
-        route, model: what it is counted under; model is "" if it is about none.
+        route, model: the labels it is counted under; model is "" if it concerns none.
         started: when the last byte of the request arrived, by the clock of the telemetry.
         body: the body, once it was read.
     """
@@ -67,7 +67,7 @@ class HttpRequest:
         try:
             return parse_qs(self.scope["query_string"].decode(), keep_blank_values=True)
         except UnicodeDecodeError:
-            raise RequestError(400, "the part of the address behind the question mark is no text.") from None
+            raise RequestError(400, "the query string of the address is not valid text.") from None
 
     def header(self, name: bytes) -> str:
         return self.headers.get(name, b"").decode("latin-1")
@@ -85,10 +85,10 @@ class HttpRequest:
         return message
 
     async def read_body(self, max_bytes: int) -> None:
-        """Read the whole body; raise RequestError if it is too large, ClientGone if it does not arrive."""
+        """Read the complete body; raise RequestError if it is too large, ClientGone if it does not arrive."""
         declared = self.headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > max_bytes:
-            raise RequestError(413, f"the body has {int(declared):,} bytes; at most {max_bytes:,} can be sent at once.")
+            raise RequestError(413, f"the body has {int(declared):,} bytes; the limit is {max_bytes:,}.")
         chunks: list[bytes] = []
         n_bytes, has_more = 0, True
         while has_more:
@@ -115,7 +115,7 @@ class HttpRequest:
         await self.send({"type": "http.response.body", "body": body})
 
     async def fail(self, error: Exception) -> None:
-        """Respond with an error and report its sentence, but neither headers nor body nor address."""
+        """Respond with an error and report its sentence, without headers, body or address."""
         if isinstance(error, ClientGone) or (isinstance(error, RuntimeError) and _GONE in str(error)):
             return
         refused = error

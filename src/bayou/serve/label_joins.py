@@ -30,12 +30,12 @@ class LabelJoins:
     """Joins of rows and labels by id, and requests already learned.
 
     Attributes:
-        open, early: the numbers of rows that wait for a label, and of labels that wait for a row.
+        n_pending, n_early: the numbers of rows that wait for a label, and of labels that wait for a row.
         counts: the outcomes of labels and rows since the start, by name.
         wait: seconds that rows wait for labels, that labels wait for rows, and that closed ids are kept.
         default: the label, as JSON, of rows whose label does not arrive; None if they are not learned.
         most_open, most_early: the maximum numbers of rows and labels that wait.
-        delays, delayed: seconds from row to label of the last joined labels, and their number since the start.
+        delays, delayed: seconds from row to label of recently joined labels; number of those since the start.
     """
 
     SCHEMA = """
@@ -188,7 +188,7 @@ class LabelJoins:
         return bool(self._db.execute(f"SELECT {query}", (deadline,) * 5).fetchone()[0])
 
     def oldest_pending(self) -> float | None:
-        """Return the unix time of the oldest row that waits for its label, as of the last look; None without one.
+        """Return the unix time of the oldest row that waits for its label, as of the last check; None if there is none.
 
         Thread-safe; the log's thread updates it about once a second.
         """
@@ -199,7 +199,7 @@ class LabelJoins:
             self._oldest = self._db.execute("SELECT min(at) FROM ids WHERE state = ?", (PENDING,)).fetchone()[0]
 
     def delay_quantiles(self) -> dict[int, float]:
-        """Return the seconds from row to label that 50, 90 and 99% of the last labels did not exceed, if any came."""
+        """Return the 50, 90 and 99% quantiles of recent delays from row to label, in seconds; empty without any."""
         delays = sorted(self.delays)
         return {percent: delays[int(percent / 100 * (len(delays) - 1))] for percent in (50, 90, 99)} if delays else {}
 

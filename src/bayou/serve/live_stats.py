@@ -2,7 +2,7 @@
 
 They do not affect the model and are not stored in it. Time series are kept for an hour, in slices of ten seconds. There
 is a slice for all time that the server was up, with or without rows; where there is none, it was down. Slices follow
-the monotonic clock, so that a step of the wall clock moves their labels and nothing else.
+the monotonic clock, so that a step of the wall clock moves only their labels.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class LiveStats:
                 current.delays = total
 
     def surprises(self, loss: float) -> bool:
-        """Return whether a row of this loss is among the most surprising of the current slice."""
+        """Return whether a row with this loss is among the most surprising of the current slice."""
         with self._lock:
             listed = self._surprises.get(self._now().index, [])
         return loss > 1.0 and (len(listed) < N_SURPRISES or loss > listed[-1]["loss"])
@@ -249,7 +249,7 @@ class LiveStats:
                 self._next_point = _next_point(self._curve[-1][0])
 
     def _wall(self, index: int) -> float:
-        """Return when a slice began, by the wall clock as it is now."""
+        """Return when a slice began, by the current wall clock."""
         return self.clock.wall() - self.clock.monotonic() + self._began + index * SLICE_SECONDS
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class LiveStats:
 
 
 def drift(slices: list[TimeSlice]) -> dict[str, Any] | None:
-    """Return how much more a frozen model would have lost in the last hour, and whether that is an alarm."""
+    """Return how much more a frozen model would have lost in the last hour, and whether that warrants an alarm."""
     n = int(_sum(slices, "later"))
     if n < 100:
         return None
@@ -420,4 +420,4 @@ def load_history(folder: Path) -> tuple[History | None, str]:
         return None, ""
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        return None, f"{path} cannot be used ({reason}); the live page begins a new hour, the model is as it was."
+        return None, f"{path} cannot be used ({reason}); the live page starts a new hour; the model is unaffected."

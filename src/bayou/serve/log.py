@@ -12,7 +12,7 @@ replay learns the same batches and produces a bit-identical model.
 Which row a label joins is decided by `LabelJoins`, in the transaction that logs it, and is part of the entry. Long
 bodies are compressed (zstd): a log is kept as long as its model, and takes a quarter of the space.
 
-SQLite silently drops everything after a damaged place of its write-ahead log. So after each commit the number of the
+SQLite silently drops everything after a damaged part of its write-ahead log. So after each commit the number of the
 last entry is written to a small file, `head`, without waiting for the disk: a log that ends before that number is
 reported as damaged.
 
@@ -64,11 +64,11 @@ _HEAD = struct.Struct("<qqQ")
 
 
 class BadLog(BadModel):
-    """The log is damaged or cannot be read."""
+    """Raised when the log is damaged or cannot be read."""
 
 
 class LogWriteError(Exception):
-    """The log could not be written: the disk is full, or the system refuses the write."""
+    """Raised when the log cannot be written: the disk is full, or the system refuses the write."""
 
 
 @dataclass(slots=True)
@@ -210,7 +210,7 @@ class Log:
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
-        """Turn SQLite's errors into BadLog or LogWriteError, with a sentence."""
+        """Convert SQLite's errors to BadLog or LogWriteError, with a message."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -221,14 +221,14 @@ class Log:
             raise self.damaged(str(error)) from error
 
     def damaged(self, damage: str) -> BadLog:
-        """Return the error of a damaged log. Clients may read it, too, so that it speaks of no command."""
+        """Return the error for a damaged log. Clients may read it, too, so it mentions no command."""
         return BadLog(
-            f"{self.path} is damaged: {damage}. Restore the log from a copy, or begin again with the newest snapshot, "
+            f"{self.path} is damaged: {damage}. Restore the log from a copy, or start again with the newest snapshot, "
             "as the server's option model, and a new folder, as its option data."
         )
 
     def meta(self, name: str) -> str | None:
-        """Return a note about the log as a whole."""
+        """Return an entry of the log's metadata; None if it is missing."""
         row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
@@ -244,7 +244,7 @@ class Log:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def sign(self, writer: dict[str, str]) -> bool:
-        """Note the writer with the next entry; return whether it differs from the one before."""
+        """Record the writer of the next entry; return whether it differs from the previous one."""
         is_other = not self.writers or self.writers[-1][1] != writer
         self._unsigned = writer if is_other else None
         return is_other

@@ -21,8 +21,8 @@ EXPIRY_CHECK_SECONDS = 1.0
 # While the disk is full, writes are tried with as many bytes as failed, within these bounds.
 MIN_TRIED, MAX_TRIED = 1 << 16, 1 << 20
 GONE = (
-    "the log was removed, moved or replaced while the server ran, so that nothing more is learned or remembered; "
-    "predictions are made from memory. Stop the server before you put a copy of its folder back."
+    "the log was removed, moved or replaced while the server ran, so nothing more is learned or remembered; "
+    "predictions are made from memory. Stop the server before you restore a copy of its folder."
 )
 
 
@@ -114,7 +114,7 @@ class LogWriter(threading.Thread):
             self.no_room = ""
 
     def _look_at_ids(self, units: list[LearningUnit], looks: bool) -> None:
-        """Add an entry that closes expired ids, if any are."""
+        """Add an entry that closes expired ids, if there are any."""
         if self._more or looks:
             self._more = self._log.is_due(self._log.clock())
             if self._more:
@@ -149,11 +149,11 @@ class LogWriter(threading.Thread):
             self.on_error(error)
         self.no_room = ""
         self.broken = (
-            "the log cannot be written any more, so that nothing more is learned or remembered; predictions are made "
+            "the log cannot be written any more, so nothing more is learned or remembered; predictions are made "
             f"from memory. {detail.rstrip('.')}. What was acknowledged is in the model in memory; whether the log is "
-            "whole shows when the server is started again."
+            "intact shows when the server is started again."
         )
-        _fail(units, f"{self.broken} Whether this request was logged is not known: send it again then, under its id.")
+        _fail(units, f"{self.broken} It is unknown whether this request was logged: send it again then, with its id.")
 
 
 def _fail(units: Sequence[LearningUnit], reason: str) -> None:

@@ -165,7 +165,7 @@ class Messages:
         return record
 
     def _counts(self) -> list[dict[str, Any]]:
-        """Return the counts of suppressed messages as records, and reset them."""
+        """Return the counts of suppressed messages as records, and reset the counts."""
         suppressed, self._suppressed = self._suppressed, Counter()
         return [
             self._record(

@@ -49,7 +49,7 @@ class ModelRequest:
 
 @dataclass(slots=True, eq=False)
 class LearningUnit:
-    """Requests that are logged and learned as one batch: labeled rows, or late labels and rows to remember.
+    """Requests that are logged and learned as one batch: labeled rows, or late labels and rows to store.
 
     Attributes:
         items: the entries to log, in order; rows to learn of all requests without an id are one item.

@@ -27,7 +27,7 @@ def _value(kind: str | list[str], description: str = "", **keywords: Any) -> Jso
 
 
 def _object(properties: Mapping[str, str | Json], optional: Collection[str] = (), is_open: bool = False) -> Json:
-    """Return the schema of an object with these properties, each a schema or a type; and others only if `is_open`."""
+    """Return the schema of an object with these properties, each a schema or a type; others only if `is_open`."""
     schemas = {name: _value(schema) if isinstance(schema, str) else schema for name, schema in properties.items()}
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": schemas, "required": required, "additionalProperties": is_open}
@@ -106,12 +106,12 @@ _ERROR = _object(
 
 _REFUSALS = {
     "400": "a request that can be read in two ways, or a body that is not what its headers say",
-    "401": "no token, or one that is not known",
+    "401": "no token, or an unknown one",
     "403": "a token without the scope, or a read-only replica",
     "404": "no model of that name",
-    "408": "a request that did not come in time",
+    "408": "a request that did not arrive in time",
     "413": "too many bytes or rows",
-    "415": "a Content-Type or Content-Encoding that is not known",
+    "415": "an unsupported Content-Type or Content-Encoding",
     "422": "bad rows, each with its index and a sentence; nothing was done",
     "429": "too many requests wait; try again after Retry-After seconds",
     "431": "a request line and headers that are too large",
@@ -205,7 +205,7 @@ def _paths(operations: Mapping[str, Json], prefix: str, shared: Json) -> Json:
 
 
 def description(models: list[str], single: bool, tokens: bool) -> Json:
-    """Return the whole description."""
+    """Return the complete description."""
     schema = {"type": "string"} | ({"enum": models} if models else {})
     named = {} if single else {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
     about: Json = {

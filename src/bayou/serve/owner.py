@@ -48,7 +48,7 @@ class Owner(threading.Thread):
     Attributes:
         model: the model that it owns; another thread may replace that of a replica.
         live: the live statistics of the model.
-        broken: why the thread can do nothing more, if that is so.
+        broken: the reason why the thread can do no more work, if any.
         on_error: called with an unexpected error, which ends the thread.
     """
 
@@ -178,7 +178,7 @@ class Owner(threading.Thread):
 
     @property
     def _why_not(self) -> str:
-        return self.broken or "the server stops; try again in a moment."
+        return self.broken or "the server is stopping; try again in a moment."
 
     def _deliver(self, predictions: Sequence[tuple[asyncio.Future[Any], Any]], over: bool = False) -> None:
         """Set the result or the error of each pending future. In the loop's thread."""
@@ -311,7 +311,7 @@ class Owner(threading.Thread):
     # --- from the log -------------------------------------------------------------------------------------------------
 
     def _advance_units(self) -> bool:
-        """Learn committed units in order, in chunks, for some milliseconds."""
+        """Learn committed units in order, in chunks, for a few milliseconds."""
         busy, ends = False, time.perf_counter() + 0.005
         while (self._applying or self._committed) and time.perf_counter() < ends:
             busy = True
@@ -428,6 +428,6 @@ class Owner(threading.Thread):
 
 
 def _alike(requests: Sequence[ModelRequest]) -> Iterator[list[ModelRequest]]:
-    """Yield groups of requests that can be read as one; a long one is a group of its own."""
+    """Yield groups of requests that can be read as one; each long request is a separate group."""
     for _, group in groupby(requests, key=lambda work: work.body_format if work.read is None else work):
         yield list(group)

@@ -88,7 +88,7 @@ def detect_body_format(content_type: str, forms: tuple[int, ...]) -> tuple[int, 
     if kind in _ANY:
         return forms[0], False
     if kind not in TYPES:
-        raise RequestError(415, f"Content-Type {kind!r} is not known; there are: {', '.join(TYPES)}.")
+        raise RequestError(415, f"Content-Type {kind!r} is not supported; use one of: {', '.join(TYPES)}.")
     return TYPES[kind], kind in _LINES
 
 
@@ -98,7 +98,7 @@ def decompressed(body: bytes, encoding: str, max_bytes: int) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "zstd"):
-        raise RequestError(415, f"Content-Encoding {encoding!r} is not known; there are gzip and zstd.")
+        raise RequestError(415, f"Content-Encoding {encoding!r} is not supported; use gzip or zstd.")
     try:
         with pa.CompressedInputStream(pa.py_buffer(body), encoding) as stream:
             chunks, size = [], 0
@@ -107,7 +107,7 @@ def decompressed(body: bytes, encoding: str, max_bytes: int) -> bytes:
                 size += len(chunk)
                 if size > max_bytes:
                     raise RequestError(
-                        413, f"the body is larger than {max_bytes:,} bytes when it is decompressed; send less."
+                        413, f"the body is larger than {max_bytes:,} bytes when decompressed; send less."
                     )
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0].rstrip(".")
@@ -135,7 +135,7 @@ def _rows_in(text: bytes) -> list[bytes]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         rows = _by_python(text)  # which also takes NaN
         if not isinstance(rows, list):
-            raise RequestError(422, f"the body is no list of JSON rows: {error}.") from None
+            raise RequestError(422, f"the body is not a list of JSON rows: {error}.") from None
         return [as_json(row) for row in rows]
 
 
@@ -154,7 +154,7 @@ def as_json(row: Any) -> bytes:
 
 def _counted(rows: list[bytes], max_rows: int) -> list[bytes]:
     if len(rows) > max_rows:
-        raise RequestError(413, f"the body has {len(rows):,} rows; at most {max_rows:,} can be sent at once.")
+        raise RequestError(413, f"the body has {len(rows):,} rows; the limit is {max_rows:,}.")
     return rows
 
 
@@ -180,7 +180,7 @@ def ids_to_remember(
 
 
 def row_ids(lines: Sequence[bytes], given_id: str | None, body_format: int) -> list[str]:
-    """Return the ids that labeled rows have; invalid ones are left out."""
+    """Return the ids that labeled rows have, without invalid ones."""
     keys = [given_id] if given_id is not None else _keys_in(lines) if body_format == JSON else ()
     ids = []
     for key in keys:
@@ -205,14 +205,14 @@ def _keys_in(lines: Sequence[bytes]) -> Iterator[Any]:
 def checked_id(key: Any) -> str:
     """Return an id as text."""
     if isinstance(key, bool) or not isinstance(key, str | int):
-        raise RequestError(422, "an id is a text or a whole number.")
+        raise RequestError(422, "an id must be text or a whole number.")
     text = str(key)
     if not 0 < len(text.encode("utf-8", "surrogatepass")) <= MAX_ID_BYTES:
-        raise RequestError(422, f"an id has 1 to {MAX_ID_BYTES} bytes.")
+        raise RequestError(422, f"an id must have 1 to {MAX_ID_BYTES} bytes.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise RequestError(422, "an id is text in whole characters.") from None
+        raise RequestError(422, "an id must be valid Unicode text.") from None
     return text
 
 
@@ -225,8 +225,8 @@ def labels_of(body: bytes, max_labels: int) -> tuple[list[LateLabel], bool]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise RequestError(422, f'expected {{"id": ..., "label": ...}}, or a list of such: {error}.') from None
     if len(labels) > max_labels:
-        raise RequestError(413, f"the body has {len(labels):,} labels; at most {max_labels:,} can be sent at once.")
-    bad = {k: "a weight is from 0 to 1,000,000." for k, label in enumerate(labels) if not 0 <= label.weight <= 1e6}
+        raise RequestError(413, f"the body has {len(labels):,} labels; the limit is {max_labels:,}.")
+    bad = {k: "a weight must be from 0 to 1,000,000." for k, label in enumerate(labels) if not 0 <= label.weight <= 1e6}
     if bad:
         raise RequestError(422, next(iter(bad.values())), None if single else bad)
     return labels, single

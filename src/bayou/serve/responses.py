@@ -26,10 +26,10 @@ _HEADS: dict[int, Head] = {
 
 
 class RequestError(Exception):
-    """The server refuses a request; holds the response.
+    """Refusal of a request, with the response to send.
 
     Attributes:
-        rows: what is wrong with single rows, by their index.
+        rows: the errors of individual rows, by index.
         head: the headers of the response.
     """
 

@@ -38,7 +38,7 @@ class ParsedRows:
 
     Attributes:
         batch: the valid rows, with labels if they are to be learned.
-        n: the number of rows; bad: what is wrong with the others, by row number.
+        n: the number of rows; bad: the errors of the others, by row number.
         names: features that have no name yet.
         with_ids: whether a row has an id; None if unknown.
         refused: whether the learner in its current state rejects rows.
@@ -68,7 +68,7 @@ class RowReader:
         extras = Extras.of(learner)
         recipe = extras.required_recipe
         if extras.numbering is not None:
-            raise BadModel("the model numbers its features as they come (exactly); a server needs hashed names.")
+            raise BadModel("the model numbers its features as they arrive (exactly); a server needs hashed names.")
         if not recipe.fitted:
             raise BadModel("the model's recipe was never fitted to data; train it on some rows first.")
         self._several = learner.record.task == "multiclass"
@@ -121,7 +121,7 @@ class RowReader:
         for row in _undescribed(read):
             is_full = len(read.bad_rows) >= MAX_DESCRIBED_ROWS
             errors = {} if is_full else self._read(body_format, [lines[row]], learns).bad_rows
-            read.bad_rows[row] = errors.get(0, "expected a row; this one is bad, too. Send it alone to be told why.")
+            read.bad_rows[row] = errors.get(0, "expected a row; this one is bad, too. Send it alone to see why.")
 
     def _finished(self, parsed: ParsedBlock, n: int, learns: bool) -> ParsedRows:
         classes = self._settle_labels(parsed) if learns else ()
@@ -197,7 +197,7 @@ class RowReader:
                 for batch in batches:
                     batch.validate(full=True)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise BadInput(f"the body is no whole Arrow stream: {str(error).splitlines()[0].rstrip('.')}.") from None
+            raise BadInput(f"the body is not a valid Arrow stream: {str(error).splitlines()[0].rstrip('.')}.") from None
         if self.kind == "rows":
             rows = [row for batch in batches for row in batch.to_pylist()]
             return self.read(JSON, [as_json(row) for row in rows], learns)
@@ -215,7 +215,7 @@ class RowReader:
     # --- labels that come later ---------------------------------------------------------------------------------------
 
     def attach_label(self, body_format: int, row: bytes, label: Any, weight: float = 1.0) -> bytes:
-        """Return a row with a label and weight in place of its own, as if it had been sent with them."""
+        """Return a row with its label and weight replaced, as if it had been sent with the new ones."""
         if body_format == VW:
             value = float(label) if isinstance(label, bool) else label
             return b"%s %r %s" % (str(value).encode(), weight, row[row.index(b"|") :])

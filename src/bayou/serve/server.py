@@ -66,11 +66,11 @@ class Server:
 
     Args:
         data: the folder for the state of the models.
-        models: the start of each model, by name: a model file, or a function that makes a learner. Models that the
-            folder has already continue from their state.
+        models: the initial state of each model, by name: a file, or a function that makes a learner. Models that the
+            folder already holds continue from their state.
         tokens: the tokens and their scopes.
         host, port: the address; without tokens it must be on this machine. Port 0 is any free port.
-        say: called with each line of messages.
+        say: called with each line of a message.
         log_format: "text", sentences for people, or "json", an object per line.
     """
 
@@ -91,9 +91,9 @@ class Server:
         self._say = self.messages.say
         if not self.tokens.needed and not _is_loopback(host):
             raise BadInput(
-                f"{option('host', host)} can be reached from other machines, so that a token file is needed: "
-                f"{option('tokens', 'FILE')}, with lines such as `write TOKEN`. Without one, the server is for this "
-                "machine alone."
+                f"{option('host', host)} can be reached from other machines, so a token file is needed: "
+                f"{option('tokens', 'FILE')}, with lines such as `write TOKEN`. Without one, only this machine can "
+                "reach the server."
             )
         names = list(dict.fromkeys([*map(check_name, models), *names_in(data)]))
         if not names and self.options.read_only:
@@ -103,8 +103,8 @@ class Server:
             )
         if not names:
             raise BadInput(
-                f"there is no model to serve: give {option('model', 'FILE')}, or {option('learner', 'bank')} to begin "
-                "with nothing."
+                f"there is no model to serve: give {option('model', 'FILE')}, or {option('learner', 'bank')} to start "
+                "untrained."
             )
         _allow_files(len(names))
         self._folders = {name: StateFolder(data, name) for name in names}
@@ -166,11 +166,11 @@ class Server:
             folder.begin(learner)
         elif learner.name != (began := load(folder.base)).name:
             raise BadInput(
-                f"{folder.path} began with {began.name}, and not with {learner.name}; give another {option('data')}."
+                f"{folder.path} was started with {began.name}, not {learner.name}; give another {option('data')}."
             )
         else:
             self._say(
-                f"{folder.name}: goes on with what is in {folder.path}; {option('model')} and "
+                f"{folder.name}: continues with what is in {folder.path}; {option('model')} and "
                 f"{option('learner')}, and what belongs to them, are for a new folder",
                 model=folder.name,
             )

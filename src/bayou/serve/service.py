@@ -93,7 +93,7 @@ class ModelService:
     """Service of one model: its folder, log, threads and snapshots.
 
     Attributes:
-        state: "starting", "ready", "failed" or "stopped"; why: a sentence about that.
+        state: "starting", "ready", "failed" or "stopped"; why: the reason, as a sentence.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class ModelService:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Load the newest snapshot and learn the log's entries after it. Slow, so it needs a thread of its own."""
+        """Load the newest snapshot and learn the log's entries after it. Slow: run it in a separate thread."""
         try:
             (self._run_replica if self.options.read_only else self._run_primary)(loop)
         except (BadInput, BadModel) as error:
@@ -323,7 +323,7 @@ class ModelService:
         return facts
 
     def live_status(self) -> dict[str, Any]:
-        """Return what the live page shows."""
+        """Return the data of the live page."""
         delays = {} if self.ids is None else self.ids.delay_quantiles()
         shares = {f"p{percent}": delay for percent, delay in delays.items()}
         status = {**self.info(), "live": self.live.live_status() | {"delays": shares or None}, "server": self._server()}
@@ -422,7 +422,7 @@ class ModelService:
         return text.replace(f"{self.folder.path}{os.sep}", "")
 
     def disk_free(self) -> int | None:
-        """Return the free bytes of the disk that holds the state; None if the system does not report them."""
+        """Return the free space, in bytes, of the disk that holds the state; None if it is unknown."""
         try:
             return shutil.disk_usage(self.folder.path).free
         except OSError:
@@ -448,7 +448,7 @@ class ModelService:
         if self.log is not None:
             self.log.close()
         self.folder.unlock()
-        self.state, self.why = "stopped", "the server stops."
+        self.state, self.why = "stopped", "the server is stopping."
 
     def _report_last(self, snapshot: Future[int]) -> None:
         """Wait for the last snapshot, and report it."""
@@ -462,7 +462,7 @@ class ModelService:
 
 
 def _written_at(path: Path) -> float:
-    """Return when a file was written, in unix time; 0 if it is gone by now."""
+    """Return a file's modification time, in unix time; 0 if the file is gone."""
     try:
         return path.stat().st_mtime
     except OSError:

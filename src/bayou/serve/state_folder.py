@@ -66,12 +66,12 @@ class StateFolder:
         return os.path.isfile(self.base)
 
     def check_base(self) -> None:
-        """Raise BadModel if the model that the log began with is missing: no other fits that log."""
+        """Raise BadModel if the model that the log began with is missing: no other model fits the log."""
         if self.exists or not os.path.isfile(self.path / "log.sqlite"):
             return
         newest = max(self.versions(), default=0)
         hint = f"; or begin a new log: bayou serve --model {self.snapshot(newest)} --data NEW_FOLDER" if newest else ""
-        raise BadModel(f"{self.base} is gone, which the log beside it began with. Restore it from a copy{hint}.")
+        raise BadModel(f"{self.base} is gone, and the log beside it continues from it. Restore it from a copy{hint}.")
 
     def lock(self) -> str:
         """Lock the folder for this process and make it private; return a sentence if others could read it.
@@ -149,7 +149,7 @@ class StateFolder:
             try:
                 return ServedModel(load(self.snapshot(version)), version)
             except BadModel as error:
-                says.append(f"the snapshot of entry {version:,} is left out: {error}")
+                says.append(f"the snapshot of entry {version:,} is ignored: {error}")
         return ServedModel(load(self.base))
 
     def write(self, copied: IncrementalSnapshot, version: int) -> Path:
@@ -175,9 +175,9 @@ def replayed(
     """
     names = names_in(state)
     if not names:
-        raise BadInput(f"{state}: no server has kept anything here; give the folder that `bayou serve --data` had.")
+        raise BadInput(f"{state}: no server has stored anything here; give the folder that `bayou serve --data` used.")
     if name is None and len(names) > 1:
-        raise BadInput(f"{state} holds several models; say which by {option('name')}, one of: {', '.join(names)}.")
+        raise BadInput(f"{state} holds several models; choose one with {option('name')}: {', '.join(names)}.")
     folder = StateFolder(state, name or names[0])
     if folder.name not in names:
         raise BadInput(f"{state} holds no model called {folder.name!r}; there are: {', '.join(names)}.")

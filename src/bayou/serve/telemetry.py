@@ -1,6 +1,6 @@
 """Request counts and latencies: since the start for `/metrics`, and of the last minute and hour for the live page.
 
-`Telemetry.count` is called once for each request, many thousand times a second, and only appends its latency to a list.
+`Telemetry.count` is called once for each request, thousands of times a second, and only appends its latency to a list.
 When a second is over, or on reading, the list is added to the totals and to the last minute.
 """
 

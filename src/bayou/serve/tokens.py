@@ -73,7 +73,7 @@ class Tokens:
             raise RequestError(401, "a token is needed: send the header `Authorization: Bearer TOKEN`.")
         granted = self._scopes.get(_digest(token.strip()))
         if granted is None:
-            raise RequestError(401, "the token is not known.")
+            raise RequestError(401, "the token is unknown.")
         if scope == WRITE and granted != WRITE:
             raise RequestError(
                 403, "the token may read and predict, not change the model; use one with the scope `write`."

@@ -41,7 +41,7 @@ def this_writer() -> Writer:
 
 
 def differences(writer: Mapping[str, Any], this_one: Writer) -> str:
-    """Return in words how another writer differs from this one; "" if in nothing that matters."""
+    """Describe how another writer differs from this one; "" if no difference matters."""
     changes = []
     if writer.get("bayou") != this_one["bayou"]:
         changes.append(f"bayou {writer.get('bayou')} (here {this_one['bayou']})")
@@ -67,8 +67,8 @@ def writer_warnings(writers: Sequence[tuple[int, Mapping[str, Any]]], last: int,
     ends = [*(first - 1 for first, _ in writers), last][1:]
     return [
         f"entries {first:,} to {end:,} of the log were written by {change}: numbers learned from them here may differ "
-        f"in their last places (by up to {_MEASURED} of their size where it was measured), so that the file need not "
-        "be the server's byte for byte"
+        f"in their last places (by up to {_MEASURED} of their size where it was measured), so the file may differ "
+        "from the server's"
         for (first, writer), end in zip(writers, ends, strict=True)
         if first <= end and (change := differences(writer, this_one))
     ]

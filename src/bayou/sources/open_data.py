@@ -90,7 +90,7 @@ def open(
 
 
 def parts_or_paths(data: Any) -> Any:
-    """Return an iterable of tables as the parts of one table; paths and tables as they are."""
+    """Return an iterable of tables as the parts of one table; paths and tables unchanged."""
     if isinstance(data, str | os.PathLike) or hasattr(data, "__arrow_c_stream__"):
         return data
     if isinstance(data, list) and all(isinstance(name, str) for name in data):

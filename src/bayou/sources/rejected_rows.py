@@ -14,7 +14,7 @@ MAX_DESCRIBED_ROWS = 5
 
 
 def bisect_rejected(batch: Batch, attempt: Callable[[Batch], Any], first: int = 0) -> Iterator[tuple[int, Batch, Any]]:
-    """Yield (first row, chunk, result or error) of `attempt`, bisecting a batch until rejected rows are alone.
+    """Yield (first row, chunk, result or error) of `attempt`, bisecting a batch until each rejected row is isolated.
 
     A chunk is halved while `attempt` raises or returns BadInput; a single rejected row is yielded with its error.
     `attempt` must be atomic: it accepts the whole chunk or changes nothing.

@@ -48,7 +48,7 @@ class UnparsedBlock(NamedTuple):
     done: float  # the fraction of the data before its end
 
     def with_text(self, text: np.ndarray) -> UnparsedBlock:
-        """Return the cut with `text` as its bytes, which must be followed by PADDING newlines."""
+        """Return the block with `text` as its bytes, which must be followed by PADDING newlines."""
         return self._replace(block=replace(self.block, data=text))
 
 
@@ -134,7 +134,7 @@ class Source:
         self._reader.read_as(dtype, groups)
 
     def label_for(self, learner: Learner) -> None:
-        """Set the negative binary label to that of the learner's stream, if it has begun; otherwise to -1."""
+        """Set the negative binary label to that of the learner's stream, or to -1 if the stream has not begun."""
         self._negative = 0.0 if learner.negative_label == 0 else -1.0
 
     def leave_pairs(self) -> None:
@@ -252,7 +252,7 @@ class Source:
             raise NothingToLearn(f"{self._reader.what} has no examples to learn from; check that it is the right file.")
         raise NothingToLearn(
             f"none of the {self.lines:,} lines could be learned from; the first: {bad_lines[0]} They were read as "
-            f"{self.recipe.kind} data; if they are not, say so with {option('format')}.",
+            f"{self.recipe.kind} data; if they are not, specify {option('format')}.",
             first=bad_lines[0],
         )
 
@@ -286,7 +286,7 @@ class Source:
             batch = None
         if not self.lines and self._labels_needed and self._labels_look_wrong(ready):
             what = self._rule.label_error(ready.strange[0], parsed.texts)
-            raise BadInput(f"{ready.file}: too many labels say nothing: {what}.")
+            raise BadInput(f"{ready.file}: too many labels are unusable: {what}.")
         if ready.first:
             self._line = 0
         if parsed.fatal_error is not None:  # not a bad line that could be skipped: an unknown amount is missing
@@ -340,6 +340,7 @@ class Source:
         for name, (count, first) in list(self.odd_cells.items())[:MAX_DESCRIBED_LINES]:
             what = f"{count:,} cells" if count > 1 else "a cell"
             some = "; ".join(first) + "; ..." * (count > len(first))
-            kind = "no date" if name in dates else "no number"
-            sentences.append(f"{what} in column {name!r} {'are' if count > 1 else 'is'} {kind}, and missing: {some}")
+            kind = "date" if name in dates else "number"
+            wrong = f"are not {kind}s" if count > 1 else f"is not a {kind}"
+            sentences.append(f"{what} in column {name!r} {wrong}, treated as missing: {some}")
         return sentences

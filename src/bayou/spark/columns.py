@@ -38,7 +38,7 @@ def check_names(frame: Any) -> None:
         key = name.lower() if ignores_case else name
         if key in seen:
             raise BadInput(
-                f"the columns {seen[key]!r} and {name!r} have one name to Spark; rename one of them, or drop it."
+                f"the columns {seen[key]!r} and {name!r} are the same name to Spark; rename one of them, or drop it."
             )
         seen[key] = name
 

@@ -42,7 +42,7 @@ def session() -> SparkSession:
             if "JAVA" not in str(error):
                 raise
             raise BadInput(
-                "Spark does not start, for it finds no Java; install Java 17 or newer, and set JAVA_HOME to its folder."
+                "Spark cannot start: it finds no Java; install Java 17 or newer, and set JAVA_HOME to its folder."
             ) from None
     return usable(active)
 

@@ -29,7 +29,7 @@ def as_files(
     if not engine.is_frame(data):
         if folder is not None:
             raise BadInput(
-                f"{option('folder')} is where a DataFrame is written, but the data are files already; leave it out."
+                f"{option('folder')} is where a DataFrame is written, but the data are already files; omit it."
             )
         yield data
     elif folder is not None:

@@ -74,7 +74,7 @@ def transform(
     for name in predicted:
         if name in kept_columns:
             raise BadInput(
-                f"the column {name!r} would be there twice; leave it out of {option('keep')}, or give it another name."
+                f"the column {name!r} would appear twice; remove it from {option('keep')}, or give it another name."
             )
     columns.check(df, learner, labels=False)
     fields = [df.schema[name] for name in kept_columns]

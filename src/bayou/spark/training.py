@@ -158,7 +158,7 @@ def train(
     old_learner = None if path is None or not path.exists() else _load_partial(path, parsed)
     if old_learner is not None and files is None and folder is None:
         raise BadModel(
-            f"{path} is there already, and only a run whose DataFrame was written to {option('folder')} can be "
+            f"{path} already exists, and only a run whose DataFrame was written to {option('folder')} can be "
             f"resumed; {_rename()}."
         )
     if old_learner is not None and files is None:
@@ -187,7 +187,7 @@ def _rename() -> str:
 def _check_task(task: str | None) -> None:
     if task in ("multiclass", "regression"):
         raise BadInput(
-            f"the label is {TASKS[task]}, and rounds are for two classes; make two of it with {option('positive')} or "
+            f"the label is {TASKS[task]}, and rounds are for two classes; reduce to two with {option('positive')} or "
             f"{option('label_above')}, or have one process learn it: bayou train, or bayou.train."
         )
 
@@ -195,8 +195,8 @@ def _check_task(task: str | None) -> None:
 def _check_learner(record: Record) -> None:
     if not record.sharding:
         raise BadInput(
-            f"{record.name} cannot learn in rounds; {rounds.shardable_learners()} can. With {record.name} one process "
-            "learns: bayou train, or bayou.train."
+            f"{record.name} cannot learn in rounds; {rounds.shardable_learners()} can. Train {record.name} in one "
+            "process: bayou train, or bayou.train."
         )
 
 
@@ -204,7 +204,7 @@ def _load_partial(path: Path, parsed: ParsedOptions) -> Learner:
     """Load the model of an earlier run. Raise BadModel if it was not made in rounds or has other options."""
     old = start_from(parsed.own.learner, parsed.own.settings, path, None, dict(parsed.recipe)).old
     if old is None or old.extras.rounds is None or not old.extras.rounds.plan:
-        raise BadModel(f"{path} is a model that was not made in rounds, and would be lost; {_rename()}.")
+        raise BadModel(f"{path} is a model that was not made in rounds, and would be overwritten; {_rename()}.")
     return old
 
 
@@ -235,7 +235,7 @@ class _SparkDriver:
         self.run.learner, self.run.losses = learner, list(done.losses)
         self.run.skipped = 0 if learner.extras.counters is None else learner.extras.counters.skipped
         left = len(self._planned) - len(done.losses)
-        self._say(f"going on after round {len(done.losses) - 1}" if left > 0 else f"{self._place} is finished already")
+        self._say(f"resuming after round {len(done.losses) - 1}" if left > 0 else f"{self._place} is already finished")
 
     def learn(self, on_progress: Callable[[RoundSummary], Any] | None) -> None:
         """Learn the remaining rounds."""
@@ -326,7 +326,7 @@ class _SparkDriver:
         if done.shards > 1 and n_rows < rounds.MIN_SHARD_ROWS:
             recipe = self.run.learner.extras.required_recipe
             names = [column.name for column in recipe.columns or () if column.role == "text"]
-            cause = f"text ({names[0]}) loses several per cent by that" if names else "too little of them is learned"
+            cause = f"text ({names[0]}) loses several per cent from that" if names else "too little of them is learned"
             self._warn(
                 f"round {done.number} had {n_rows:,} rows a shard, and {rounds.MIN_SHARD_ROWS:,} are needed: {cause}; "
                 "use fewer shards"

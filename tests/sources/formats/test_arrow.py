@@ -409,7 +409,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path) -> None:
             lambda e, t=table: ArrowReader(t, e),
         ):
             extras = Extras.new(Recipe(kind="table"))
-            with pytest.raises(BadInput, match=f"two columns '{name}'; each column needs a name of its own"):
+            with pytest.raises(BadInput, match=f"two columns '{name}'; each column needs a unique name"):
                 list(Source(make(extras), extras))
 
 

@@ -220,7 +220,7 @@ def test_a_name_with_half_a_character_is_a_bad_line(tmp_path) -> None:
     assert sum(map(len, source)) == 2
     assert source.skipped == 2
     assert source.bad_lines[0].endswith(
-        "t.jsonl:2:1: expected a JSON object with names of whole characters, not half a surrogate pair."
+        "t.jsonl:2:1: expected a JSON object with names that UTF-8 can encode, not half a surrogate pair."
     )
     assert [column.name for column in source.recipe.columns] == ["y", "a", "é"]
 

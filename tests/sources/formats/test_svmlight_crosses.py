@@ -72,7 +72,7 @@ def test_crosses_have_names_and_features_keep_their_numbers():
         ({"ranges": [("a", 1, 10), ("b", 10, 12)]}, "a and b both have feature 10"),
         ({"ranges": [("a", 5, 2)]}, "the last feature of range a"),
         ({"ranges": [("a", 5, 2**30)]}, "the last feature of range a"),
-        ({"ranges": [("a", 1, 2), ("a", 3, 4)]}, "one range twice"),
+        ({"ranges": [("a", 1, 2), ("a", 3, 4)]}, "two ranges have the same name"),
         ({"ranges": [("*", 1, 2)]}, "a name, a first and a last"),
         ({"ranges": ["a"]}, "a name, a first and a last"),
         ({"ranges": [("a", 1, 2)], "cross": [("a", "z")]}, "the ranges are a"),

@@ -105,13 +105,13 @@ def test_namespaces_are_left_out_by_their_first_letter():
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"ignore": ["user"]}, "one each: u leaves out .* takes user for u, s, e, r"),
+        ({"ignore": ["user"]}, "one per entry: u ignores .* reads user as u, s, e, r"),
         ({"interactions": ["a"]}, "first letters of two to 8"),
         ({"interactions": ["a\u00e9"]}, "first letters"),
         ({"interactions": ["a:bc"]}, "without a colon"),
         ({"interactions": "ab"}, "a list of first letters"),
         ({"cross": [("a", "b", "a")]}, "differ from one another"),
-        ({"cross": [("a", "b", "c", "d")]}, "or three of them"),
+        ({"cross": [("a", "b", "c", "d")]}, "a pair or triple of names"),
     ],
 )
 def test_what_cannot_be_crossed_or_left_out(parts, words):

@@ -88,7 +88,7 @@ def test_numbered_crosses_have_the_names_of_their_parts():
 def test_what_cannot_be_crossed_gets_a_sentence():
     with pytest.raises(BadInput, match="pairs 'a' with itself"):
         RowEncoder(8, cross=[("a", "a")])
-    with pytest.raises(BadInput, match="a pair of names"):
+    with pytest.raises(BadInput, match="a pair or triple of names"):
         RowEncoder(8, cross=["ab"])
     with pytest.raises(BadInput, match="row of 80 names more than 65,536 features"):
         RowEncoder(8, cross=[("*", "*", "*")]).encode_row({f"x{k}": 1.0 for k in range(80)})

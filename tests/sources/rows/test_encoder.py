@@ -119,9 +119,9 @@ def test_a_dictionary_numbers_names_and_knows_them_again():
 def test_a_full_dictionary_says_so_and_still_predicts():
     rows = RowEncoder(1, hashing=False)
     features(rows, {"a": 1.0, "b": 2.0}, learn=True)
-    with pytest.raises(BadInput, match="no number left for the feature 'c': 2 have one"):
+    with pytest.raises(BadInput, match="no number is left for the feature 'c': all 2 are taken"):
         rows.encode_row({"a": 1.0, "c": 2.0}, learn=True)
-    with pytest.raises(BadInput, match="no number left for the feature 's=t'"):
+    with pytest.raises(BadInput, match="no number is left for the feature 's=t'"):
         rows.encode_row({"s": "t"}, learn=True)
     assert features(rows, {"a": 3.0, "c": 2.0}) == {0: 3.0}
     assert rows.encode_rows([{"a": 3.0, "c": 2.0}])[0].values.tolist() == [3.0]

@@ -122,7 +122,7 @@ def test_mostly_numbers_are_numbers_and_the_others_are_shown() -> None:
     dirtier = [f"{k} mi" if k % 19 == 7 else k % 100 for k in range(400)]
     column = columns_of(dirty=dirtier)["dirty"]
     assert column.role == "category"
-    assert "95% are numbers, and numeric= takes it for some" in column.why
+    assert "95% are numbers, and numeric= treats it as numeric" in column.why
     forced = columns_of({"numeric": ["dirty"]}, dirty=dirtier)["dirty"]
     assert (forced.role, 40 < forced.centre < 60) == ("numeric", True)
 
@@ -153,7 +153,7 @@ def test_several_marks_that_were_given_as_one_are_remarked_on() -> None:
     assert round(45 * found["city"].missing) == 1
     still = columns_of({"missing": ["x,-1"]}, still=[-1] * 40)["still"].remark
     assert still == "missing='x,-1' does not occur in the first rows, but -1 does; for several marks give " \
-        "missing=['x', '-1']; it stands still so far"  # fmt: skip
+        "missing=['x', '-1']; it is constant so far"  # fmt: skip
 
 
 def test_decimals_of_both_kinds() -> None:
@@ -212,7 +212,7 @@ def test_points_in_time_are_dates_in_whatever_order_they_stand(name: str, unit: 
 def test_an_id_that_may_be_a_point_in_time_is_remarked_on(unit: int) -> None:
     rising = [unit * (1_672_534_932 + 2_834 * k) for k in range(300)]
     found = columns_of(at=rising, counter=range(1000, 1300))
-    assert [(found[name].role, "date= takes it" in found[name].remark) for name in ("at", "counter")] == [
+    assert [(found[name].role, "date= treats it" in found[name].remark) for name in ("at", "counter")] == [
         ("id", True),
         ("id", False),
     ]
@@ -241,12 +241,12 @@ def test_the_label_is_found_by_its_usual_names(name: str) -> None:
     ("options", "words"),
     [
         ({"label": "nope"}, "label names the column 'nope', which does not exist; the columns are a, b, c"),
-        ({}, "say with label= which column is to be predicted; the columns are a, b, c"),
+        ({}, "specify the column to predict with label=; the columns are a, b, c"),
         ({"label": "a", "ignore": ["x", "b"]}, "ignore names the column 'x'"),
         ({"label": "a", "cross": [("b", "zz")]}, "cross names the column 'zz'"),
         ({"label": "a", "cross": [("b", "b")]}, "'b' with itself"),
         ({"label": "a", "ignore": ["c"], "cross": [("b", "c")]}, "gives no features: it is ignored"),
-        ({"label": "b", "task": "regression"}, "'b', holds 'u', but what is to be predicted are numbers"),
+        ({"label": "b", "task": "regression"}, "'b', holds 'u', but regression predicts numbers"),
         ({"label": "a", "numeric": ["b"]}, "column 'b' cannot be numeric: it holds 'u'"),
         ({"label": "c", "label_above": 3}, "label_above= needs numbers"),
     ],

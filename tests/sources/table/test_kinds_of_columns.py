@@ -215,16 +215,16 @@ def test_doubts_are_shown_the_most_doubtful_first() -> None:
     }
     lines = warnings_on(parse(as_csv(values).encode(), Recipe(kind="table", label="label"))[1].columns)
     starts = [
-        "column 'refunded': it tells the label alone",
+        "column 'refunded': it alone predicts the label",
         "column 'label': the label comes in runs",
-        "column 'icd': 2.5% of its cells are no numbers ('V",
+        "column 'icd': 2.5% of its cells are not numbers ('V",
         "column 'subject': its 42 values come in blocks of 143 rows",
-        "column 'still': it stands still so far",
-        "column 'zeros': it nearly stands still",
+        "column 'still': it is constant so far",
+        "column 'zeros': it is nearly constant",
     ]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=False)] == starts
     assert len(lines) == len(starts)
-    assert "category= takes each value for a name" in lines[2]
+    assert "category= treats each value as a name" in lines[2]
 
 
 def test_plain_columns_raise_no_doubts(columns) -> None:

@@ -33,7 +33,7 @@ def seen(plain: dict[str, Any]) -> list[str]:
     if counters.get("runs", 1) > 1:
         sentences.append(f"in {counters['runs']} runs")
     if plain["unfinished"]:
-        sentences.append("the last run was interrupted; --resume goes on with it")
+        sentences.append("the last run was interrupted; --resume continues it")
     return sentences
 
 

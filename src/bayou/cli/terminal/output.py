@@ -103,4 +103,4 @@ def skipped_in_words(error_counts: list[tuple[int, str]]) -> list[str]:
 
 
 def warn_single_class() -> None:
-    print_note("all labels were the same: nothing to tell apart; check --label and --positive")
+    print_note("all labels were the same: there is nothing to learn; check --label and --positive")

@@ -17,7 +17,6 @@ from bayou.runs.look import warnings_on
 from bayou.runs.options import Note
 from bayou.runs.training_run import Progress, TrainingRun
 from bayou.sources import Source
-from bayou.sources.table.column_warnings import LABEL_IN_RUNS
 
 COLUMNS = ("examples", "{}", "since last", "features", "examples/s")
 WIDTHS = (14, 14, 12, 10, 14)
@@ -34,6 +33,8 @@ def show_columns(columns: Sequence[Column], task: str) -> None:
 
     For two classes the order of the labels is left to the end, when all of them are known (`runs.data_warnings`).
     """
+    from bayou.sources.table.column_warnings import LABEL_IN_RUNS  # loads kernels
+
     for line in [*short_table(columns), *warnings_on(columns)]:
         if task != "binary" or LABEL_IN_RUNS not in line:
             output.print_note(line)

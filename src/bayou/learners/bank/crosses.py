@@ -1,7 +1,7 @@
 """Lane X of the bank: a weight for each feature, and one for each pair of features that occur together.
 
 It is a scaled lane (`learner` has the equations) over the row's features and over products of two of them. Features and
-pairs have prior variances of their own, and scales e^l of their own, l ~ N(0, .05); the pairs' values are products of
+pairs have separate prior variances, and separate scales e^l, l ~ N(0, .05); the pairs' values are products of
 values in units of the stream. Nothing is forgotten.
 
 **Pairs** are never listed. A pair's place in the table is a hash of both features, in either order; the first two

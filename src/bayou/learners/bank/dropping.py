@@ -1,4 +1,4 @@
-"""Dropping outputs of the bank as it learns: by narrowing, or because a lane of pairs does not pay.
+"""Dropping outputs of the bank as it learns: by narrowing, or because a lane of pairs does not pay off.
 
 The evidence that an output is worth its coefficient is the logarithm of the density of c_k = 0 in a stacker before the
 data over that after them. Both checks happen after fixed numbers of examples, so that they depend on nothing else.
@@ -41,7 +41,7 @@ MEASURES, GAPS, GAP_SQUARES, LOSS, PROGRESS = range(5)
 
 
 class HeadTwin(NamedTuple):
-    """Combinations of the same lanes without the head, which show what the head is worth."""
+    """Combinations of the same lanes without the head, for measuring what the head is worth."""
 
     live: Combination  # learns from some rows of each doubling
     later: Combination  # learns from the same delayed rows as that with the head
@@ -140,7 +140,7 @@ class Dropping:
         self.refresh()
 
     def drop_auto_head(self) -> None:
-        """Drop the head, if it was not asked for by its size; later rows are predicted as if there had been none."""
+        """Drop the head if its size is automatic; later rows are predicted as if it had never existed."""
         if (twin := self.twin) is not None and self._head is not None:
             self._later.copy_from(twin.later)
             self.drop(self._head_slots)
@@ -182,7 +182,7 @@ class Dropping:
     def _judge_head(self, head: Head, twin: HeadTwin) -> None:
         """Choose the combination for later rows by delayed losses, and drop a head that has not paid live.
 
-        What is undecided is kept: three standard errors are added to the gain. Delayed losses depend on the rows at
+        If in doubt, it is kept: three standard errors are added to the gain. Delayed losses depend on the rows at
         hand, so only predictions of later rows may depend on them.
         """
         with_head, without = (each.summed_losses()[each.shares.size] for each in (self._later, twin.later))

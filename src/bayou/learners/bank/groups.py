@@ -65,7 +65,7 @@ class GroupPriors:
         return read_only(self._lanes.groups[batch.indices]) if self.has_groups else NO_GROUPS
 
     def rebase_fade(self) -> None:
-        """Fold factors that have become small into the tables; this is bound by memory, so large tables use threads."""
+        """Fold factors that have become small into the tables. This is memory-bound, so large tables use threads."""
         state, (fade, folds) = self._lanes.state, self._lanes.fade
         while (fade < FADE_REBASE_THRESHOLD).any():
             parts = [part.reshape(-1) for part in np.array_split(state, N_PARTS)]

@@ -15,11 +15,11 @@ s_h, the head's parts of m and s:
     outside    m_j += x v dm           g_j += h/max(1 - h v, 1/2), h = x^2 dv
     scale      l += M v_l dm           G += h/max(1 - h v_l, 1/2), h = M^2 dv
 
-**What waits.** S is made anew from H at a refresh. Until then a row that tells much (dv s_h > .2) conditions S at once;
-of all others the gradients x dm wait, and mu += S sum x dm once the rows have told .3. A refresh is due when rows have
-told .2 for each slot, at 8, 16, 32, ... rows, and when rows tell far more than usual, as do new values that occur in
-every row. It folds l into H, b and the weights, learns the prior variances (MacKay's evidence, counting as four weights
-around one for all groups), and at powers of two exchanges features: those used most stand inside.
+**Deferred updates.** S is recomputed from H at a refresh. Until then an informative row (dv s_h > .2) conditions S at
+once; the gradients x dm of all others are kept, and mu += S sum x dm once their information reaches .3. A refresh is
+due when the information reaches .2 per slot, at 8, 16, 32, ... rows, and when it is far larger than usual, as with new
+values in every row. It folds l into H, b and the weights, learns the prior variances (MacKay's evidence, counting as
+four weights around one for all groups), and at powers of two exchanges features, so that the most used are inside.
 
 **Two answers.** Answer 0 remembers every row. Answer 1 fades, by .001 a row: S1 = (P + phi H)^-1 with
 phi = (1 - e^-ft)/(ft), and the mean decays towards the prior at each refresh. Both share H, the slots, l and the
@@ -35,7 +35,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from bayou.core.batch import Batch
 from bayou.core.checks import check_int
@@ -158,17 +157,17 @@ class Head:
     # --- dropping -------------------------------------------------------------------------------------------------
 
     def next_look(self, examples: int) -> tuple[int, int]:
-        """Return the numbers of examples between which its worth is measured next."""
+        """Return the numbers of examples between which the head's worth is measured next."""
         end = max(FIRST_LOOK, 1 << int(examples).bit_length())
         return 0 if end == FIRST_LOOK else end - min(end // 4, MAX_MEASURED), end
 
     def pays(self, gain: float) -> bool:
-        """Return whether lowering the logarithm of the loss by `gain` is worth its time."""
+        """Return whether lowering the logarithm of the loss by `gain` is worth the time that the head takes."""
         inside = self.state.stream[kernels.INSIDE] / max(self.state.stream[kernels.ROWS], 1.0)
         return gain >= WORTH * (inside / 100.0) ** 2
 
     def clear(self) -> None:
-        """Forget everything, so that files hold nothing of it. For a head whose size was not asked for."""
+        """Reset everything, so that files hold nothing of it. For a head of automatic size."""
         for array in self.state[1:]:
             array[nonzero_rows(array.reshape(len(array), -1))] = 0
         _set_prior(self.state, kernels.FEW_SLOTS)
@@ -179,7 +178,7 @@ class Head:
         self.state.stream[[kernels.LIMIT, kernels.AUTO]] = kernels.FEW_SLOTS, 1.0
 
     def will_choose(self, examples: int) -> bool:
-        """Return whether this many more examples may exchange features, which changes tables of any of them."""
+        """Return whether this many more examples may exchange features, which changes table rows of any feature."""
         stream = self.state.stream
         return self.live and bool(stream[kernels.ROWS] + examples >= stream[kernels.MARK])
 
@@ -223,7 +222,7 @@ class Head:
     # --- what it knows --------------------------------------------------------------------------------------------
 
     def settled(self) -> Head:
-        """Return a copy in which nothing waits; it shares the tables of features."""
+        """Return a copy without pending updates; it shares the tables of features."""
         if self._settled is None:
             state, own = self.state, (*_VECTORS, *_MATRICES, "shift", "prior", "mean", "waiting", "work")
             self._settled = twin = type(self).__new__(type(self))
@@ -279,13 +278,15 @@ class Head:
 
     def draw(self, batch: Batch, seed: np.uint64, share: float, draws: np.ndarray, scores: np.ndarray) -> None:
         """Fill scores[draw, row] under weights drawn from the joint posterior, with `share` of its variance."""
+        from scipy.sparse import csr_array  # here, because it takes long to load
+
         twin, taken, root = self.settled(), self.taken, float(np.sqrt(share))
         mean, own, scale_variance = twin.weights_given_scale(batch.indices)
         slots = twin.state.slots[batch.indices].astype(np.int64)
         outside, nothing = slots == 0, (0.0, 0.0)
         told = np.where(outside, mean, 0.0), np.where(outside, share * own, 0.0)
         draw_gaussian(batch, *told, nothing, seed, draws, scores)
-        inside = sparse.csr_matrix((np.where(outside, 0.0, batch.values), slots, batch.indptr), (len(batch), taken))
+        inside = csr_array((np.where(outside, 0.0, batch.values), slots, batch.indptr), (len(batch), taken))
         begin = 0 if twin.state.has_intercept else 1
         joint = twin.state.covariance[: self.width**2].reshape(self.width, -1)[begin:taken, begin:taken]
         keys = np.append(twin.state.features[begin:taken].astype(np.uint64), SCALE_KEY)

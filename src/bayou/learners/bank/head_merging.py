@@ -1,8 +1,8 @@
-"""Merging heads: what each has learned since the base they grew from adds up, in natural parameters.
+"""Merging heads: the gains of all over the base that they grew from add up, in natural parameters.
 
 All are settled first: their scales are folded, so that everything is in units of the features. The merged head has the
-features of its base, and in free slots those used most. A feature that a head has outside contributes what its table
-knows; one that it has inside, but the merged head not, is marginalized out. The second answer begins anew.
+features of its base, and in free slots those used most. A feature outside a head contributes its entry in the
+table; one inside it but outside the merged head is marginalized out. The second answer is reset.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Knowledge(NamedTuple):
     counters: np.ndarray
 
     def plus_gains(self, others: Sequence[_Knowledge]) -> _Knowledge:
-        """Return this (the base) plus the sum of what each of `others` has gained relative to it."""
+        """Return this (the base) plus the sum of the gains of `others` over it."""
         pairs = zip(self, zip(*others, strict=True), strict=True)
         return _Knowledge(*(base + sum(each - base for each in theirs) for base, theirs in pairs))
 
@@ -87,7 +87,7 @@ def _chosen(base: Head, features: np.ndarray, uses: np.ndarray, limit: int) -> n
 
 
 def _knowledge(head: Head, features: np.ndarray, first: np.ndarray, chosen: np.ndarray) -> _Knowledge:
-    """Return what a settled head knows of some features, the chosen ones of them jointly."""
+    """Return a settled head's knowledge of some features, joint for the chosen ones."""
     state, width = head.state, head.width
     uses, own, total, square = state.table[features, : kernels.SQUARE + 1].T
     apart = np.where(uses > 0, own - first, 0.0)

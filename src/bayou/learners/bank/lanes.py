@@ -147,7 +147,7 @@ class LaneConfig(NamedTuple):
 
 
 class LaneScratch(NamedTuple):
-    """Scratch for the lanes, of one row."""
+    """Scratch of the lanes for one row."""
 
     score_mean: np.ndarray  # the score's mean
     score_variance: np.ndarray  # and variance

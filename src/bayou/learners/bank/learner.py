@@ -89,23 +89,23 @@ COMBINATIONS = {"stack": 2, "share": 0}  # how many stackers
 
 
 class Bank(Ensemble, ShardingLearner):
-    """Many priors side by side, combined by evidence: the default learner.
+    """Ensemble of many priors, learned side by side and combined by evidence: the default learner.
 
     Args:
-        n_features: number of weights; features are numbered from 0.
+        n_features: number of weights; feature indices start at 0.
         preset: "slim" (8 lanes, one cache line per feature) or "wide" (16 lanes, a little better, half as fast).
         lanes: your own lanes instead of a preset: a list of `Lane`s, or of mappings with their fields.
-        combine: "stack", or "share" for the first level alone.
-        narrowing: keep 12 outputs after 4,096 examples and 8 after 16,384, those with the most evidence.
-        intercept: whether there is an extra weight whose feature is always 1.
+        combine: "stack", or "share" to use only the first level.
+        narrowing: keep only the 12 outputs with the most evidence after 4,096 examples, and 8 after 16,384.
+        intercept: whether to add a weight whose feature is always 1.
         intercept_variance: its prior variance; in each lane max(3, prior_variance) if not given.
         dtype: type of the state, "float32" or "float64". The intercept and the stackers are always in float64.
         pairs: additional lanes of pairs of features: "crosses", "factors" (crosses, and factorization machines), or
-            "auto" and "auto,factors", which drop those that do not pay.
+            "auto" and "auto,factors", which drop those that do not pay off.
         cross: which features are paired: "columns" (`Batch.groups`), "all", or a list of pairs of groups.
-        pair_bits: the weights of pairs are hashed to 2^pair_bits places.
-        head: number of features, those used most, whose weights have a joint posterior; 0 for none. "auto" takes 128,
-            or 64 in rows of more than 100 features, for as long as it pays, and none in shards and rounds.
+        pair_bits: the weights of pairs are stored in a hash table of size 2^pair_bits.
+        head: number of most-used features whose weights have a joint posterior; 0 for none. "auto" uses 128, or 64 for
+            rows of more than 100 features, as long as that pays off, and none in shards and rounds.
 
     >>> from bayou import Batch
     >>> learner = Bank(n_features=10)
@@ -154,7 +154,7 @@ class Bank(Ensemble, ShardingLearner):
         )
         n_stackers = check_choice("combine", combine, COMBINATIONS)
         if narrowing and not n_stackers:
-            raise BadInput('narrowing goes by the stackers\' evidence; it needs combine="stack".')
+            raise BadInput('narrowing uses the stackers\' evidence, so it needs combine="stack".')
         self._chosen = chosen
         # Lanes in full, so that presets may change; a head only if there is one.
         self._stored_parameters = {"lanes": presets.as_mappings(chosen), "head": head or None}
@@ -218,13 +218,13 @@ class Bank(Ensemble, ShardingLearner):
     # --- learning and predicting --------------------------------------------------------------------------------
 
     def learn(self, batch: Batch, combine: bool = True) -> np.ndarray:
-        """Learn from a batch as every learner does; or with the lanes alone, in less than half the time.
+        """Learn from a batch like any learner, or train only the lanes, in less than half the time.
 
         Args:
             batch: the rows, with labels.
-            combine: False leaves the combination as it is, out of date with its lanes. Use it for parts of a stream
-                that are learned separately and whose combination is relearned in the end (`recombine`). There is no
-                prediction then: the result is NaN for every row.
+            combine: False does not update the combination, which is then out of date. Use it for parts of a stream
+                that are learned separately and whose combination is relearned at the end (`recombine`). No predictions
+                are made then: the result is NaN for every row.
         """
         if check_bool("combine", combine):
             return super().learn(batch)
@@ -239,14 +239,14 @@ class Bank(Ensemble, ShardingLearner):
     ) -> float:
         """Relearn the combination of the lanes from scratch, from rows that the lanes have not learned.
 
-        On rows that the lanes have learned it would favor those that memorize best. 20,000 rows are enough, or a tenth
+        On rows that the lanes have learned, it would favor lanes that memorize best. 20,000 rows are enough, or a tenth
         of the rows if there are fewer than 200,000.
 
         Args:
             batches: the rows, with labels.
-            on_told: called with some rows at a time and P(y = 1) of each, predicted before it was learned from.
-            learn: whether the lanes, too, learn each row after it was predicted. This is better at the end: no row is
-                lost, and the combination fits the lanes as they become. Otherwise lanes are left as they are, and the
+            on_told: called with chunks of rows and P(y = 1) of each row, predicted before learning from it.
+            learn: whether the lanes also learn each row after it is predicted. This is better at the end: no row is
+                lost, and the combination fits the final lanes. Otherwise lanes do not change, and the
                 same rows can be used again after the next round.
 
         Returns:
@@ -312,7 +312,7 @@ class Bank(Ensemble, ShardingLearner):
 
     @property
     def sharding(self) -> BankSharding:
-        """The operations on this bank as a shard. It goes on without a head of "auto"."""
+        """The operations on this bank as a shard. A head chosen by "auto" is dropped first."""
         self._dropping.drop_auto_head()
         if self._head is not None and not self._head.is_auto:
             raise BadInput(f"a bank with a head cannot be trained in shards yet; use head={AUTOMATIC!r} or head=0.")

@@ -1,4 +1,4 @@
-"""Weights that a bank shows: those of its combination, linearized at its current state.
+"""Weights that a bank displays: those of its combination, linearized at its current state.
 
 Every mixture is treated as one of logits, so that the score is a sum over lanes. The coefficients of a lane's outputs
 belong to logits z = m / sqrt(1 + C8 kp s); each is divided by the mean of sqrt((1 + C8 kp s) / (1 + C8 variance)) over

@@ -102,7 +102,7 @@ def renew(lanes: LaneState) -> None:
 
 
 def global_gain(lanes: LaneState, base: LaneState, rules: np.ndarray) -> np.ndarray:
-    """Return what lanes have gained since `base` outside the tables: intercept, scales, stream, fade and priors."""
+    """Return the gain of the lanes since `base` outside the tables: intercept, scales, stream, fade and priors."""
     intercept = gain(_intercepts(lanes), _intercepts(base), rules)
     scale = gain(_scales(lanes), _scales(base), _scale_rules(rules))
     counted, fade = _summed(lanes.stream) - _summed(base.stream), _faded(lanes, base.fade) / base.fade[0] - 1.0

@@ -135,7 +135,7 @@ def _streams(pairs: PairLanes) -> list[np.ndarray]:
 
 
 def gain_pairs_apart(pairs: PairLanes, base: PairLanes, rule: int = RULE_EVIDENCE) -> np.ndarray:
-    """Return what lanes of pairs have gained since `base` in intercepts, scales, pairs of groups, and the stream."""
+    """Return the gains of lanes of pairs since `base` in intercepts, scales, pairs of groups, and the stream."""
     gains = []
     for (now, _, _), (before, _, _) in zip(_small_arrays(pairs), _small_arrays(base), strict=True):
         gains += [np.ravel(part) for part in gain(now, before, rule)]

@@ -1,4 +1,4 @@
-"""Lanes of a bank: `Lane` has the settings of one of them, and `PRESETS` two sets to choose from.
+"""Lanes of a bank: `Lane` holds the settings of one lane, and `PRESETS` two sets to choose from.
 
 `settings_table` turns them into the table of settings that the kernels take.
 """
@@ -106,7 +106,7 @@ def _own_lane(given: Any) -> Lane:
         ku, kp = (check_positive("temper of a lane", k, high=100.0) for k in lane.temper)
     except (TypeError, ValueError) as error:
         fields = ", ".join(Lane.__dataclass_fields__)
-        raise BadInput(f"{given!r} is no lane: {error}. A lane has {fields}; temper is two numbers.") from None
+        raise BadInput(f"{given!r} is not a lane: {error}. A lane has {fields}; temper is two numbers.") from None
     if min(ku, kp) < 0.01:
         raise BadInput(f"a lane's temper is {lane.temper}; both numbers must be from 0.01 to 100.")
     second = None if lane.second is None else check_positive("second of a lane", lane.second, zero=True, high=100.0)

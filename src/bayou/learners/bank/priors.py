@@ -1,4 +1,4 @@
-"""Prior variances that a lane learns, one for each group of features; and lanes whose evidence fades over time.
+"""Prior variances that a lane learns, one per group of features, and lanes whose evidence fades over time.
 
 A group is a column or a namespace, by its index in the batch (`Batch.groups`). The prior precision of group g is
 recomputed after every 16th example, by empirical Bayes as in MacKay, in the units of the lane:

@@ -1,4 +1,4 @@
-"""Learning a bank's lanes alone, and relearning the combination from rows that the lanes have not learned."""
+"""Learning only a bank's lanes, and relearning the combination from rows that the lanes have not learned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
-    """Learn rows with the lanes alone; `renews`: whether their priors are recomputed meanwhile."""
+    """Learn rows with the lanes only; `renews`: whether priors are recomputed along the way."""
     check_writable(bank)
     with bank._lock:
         bank._dropping.drop_auto_head()
@@ -66,7 +66,7 @@ def recombine(
                 total_loss, total_weight = total_loss + float(losses @ weights), total_weight + float(weights.sum())
             bank._negative = negative if learn else bank._negative
         if not n_counted:
-            raise BadInput("there is no row to learn the combination from; give rows that were held out.")
+            raise BadInput("there are no rows to learn the combination from; give held-out rows.")
         bank._combination.copy_from(live)
         bank._later_combination.copy_from(later)
         bank._delayed.reset(max(n_counted, min(bank._examples, ENOUGH_ROWS)))

@@ -254,7 +254,7 @@ class BankRunner:
 
 
 def _measure(run: _Run, twin: HeadTwin, first: int, last: int, examples: int) -> None:
-    """Also run the rows through the live combination without the head, and compare the losses."""
+    """Run the rows through the live combination without the head, too, and compare the losses."""
     labels, scores = (run.rows.signs, run.rows.weights), _empty_scores(run.rows.n_rows)
     combine(run.outputs, *labels, twin.live, first, last, examples, *scores[:3])
     add_gaps(*labels, run.scores.expected, scores.expected, first, last, twin.progress[GAPS : LOSS + 1])

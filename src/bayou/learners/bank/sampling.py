@@ -7,7 +7,7 @@ lane, any Gaussian one may be drawn from, and if all are AdaGrad, any lane.
 
     w_i = e^l (mu_i + r n_i sqrt(v_i))       n_i standard normal
 
-r^2 = 1 is for intervals. For choosing, r^2 = 1/2 has measured better (`docs/howto/bandit.md`): it explores less, but
+r^2 = 1 is for intervals. For choosing, r^2 = 1/2 has performed better (`docs/howto/bandit.md`): it explores less, but
 still enough.
 """
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BankSharding(Sharding):
-    """A bank as a shard: its lanes learn alone, and their gains add up."""
+    """A bank as a shard: only its lanes learn, and their gains add up."""
 
     learner: Bank
 
@@ -152,5 +152,5 @@ def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:
 
 
 def _sum_over_shards(parts: Any, base: Any) -> Any:
-    """Return the sum of what shards have counted, with the base counted once."""
+    """Return the sum of the shards' counts, with the base counted once."""
     return np.maximum(np.sum(parts, axis=0) - (len(parts) - 1) * base, 0.0)

@@ -1,7 +1,7 @@
 """Clipping of a regressor's predictions to the range of the labels so far.
 
-A linear model with badly scaled features, or with more features than rows, may predict any number for a row that is
-unlike the rows before it. The weights are left as they are; only the expected label is clipped.
+A linear model with badly scaled features, or with more features than rows, may predict any number for a row
+unlike those before it. The weights are left as they are; only the expected label is clipped.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def numbers_of(labels: np.ndarray, weights: np.ndarray, known: np.ndarray, max_c
     if len(known) + len(met) > max_classes:
         row = int(np.flatnonzero(new)[np.sort(first)[max_classes - len(known)]])
         raise BadInput(
-            f"row {row}: the label {labels[row]:g} is that of one class more than max_classes={max_classes} allows; "
+            f"row {row}: the label {labels[row]:g} is a new class, but max_classes={max_classes} allows no more; "
             f"known are {_listed(known)}."
         )
     numbers[new] = len(known) + np.argsort(np.argsort(first))[which]

@@ -1,7 +1,7 @@
 """Rows of features in the tables of all classes.
 
 K tables of millions of weights, each sparsely touched, would take far more memory than the features need. So features
-that are learned are numbered as they come (`recipe.numbering`), and take consecutive rows: the rows after them use no
+that are learned are numbered as they arrive (`recipe.numbering`), and take consecutive rows: the rows after them use no
 memory, and tables grow by GROWTH_FACTOR when they are full. Row 0 is never learned: it stands for all features without
 a number.
 """

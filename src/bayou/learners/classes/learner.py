@@ -65,19 +65,19 @@ MAX_STACK_BYTES = 64 << 20
 
 
 class Classes(Ensemble):
-    """Multiclass learner: a bank for each class against the rest, under a softmax that all share.
+    """Multiclass learner: one bank per class against the rest, combined by a shared softmax.
 
     Labels are any whole numbers, one for each class. Probabilities have a column for each class, in the order of
-    `labels`: first `classes`, then further ones in the order in which they joined.
+    `labels`: first `classes`, then new ones in the order in which they joined.
 
     Args:
-        n_features: number of weights of each class; features are numbered from 0. Banks use memory only for features
+        n_features: number of weights of each class; feature indices start at 0. Banks use memory only for features
             seen.
-        learner: separates a class from the rest: "bank", or any other binary learner.
-        classes: the classes that are given at the start: a list of labels, or their number, labeled from 0.
+        learner: the learner that separates a class from the rest: "bank", or any other binary learner.
+        classes: the classes known from the start: a list of labels, or their number (labeled from 0).
         max_classes: maximum number of classes; those not in `classes` join with their first row.
         light: stack only the learners' own predictions, not those of their lanes; for hundreds of classes.
-        intercept: whether there is an extra weight whose feature is always 1.
+        intercept: whether to add a weight whose feature is always 1.
         dtype: type of the learners' state, "float32" or "float64".
         own: parameters of the learner.
 
@@ -107,7 +107,7 @@ class Classes(Ensemble):
     ) -> None:
         self._inner = registry.find(learner)
         if self._inner.task != "binary":
-            raise BadInput(f"learner is {learner!r}, which does not tell two classes apart; use 'bank' or 'marginal'.")
+            raise BadInput(f"learner is {learner!r}, which is not a binary classifier; use 'bank' or 'marginal'.")
         if own.get("pairs") is not None:
             raise BadInput(no_lanes())
         if learner == "bank" and own.pop("head", 0) != 0:
@@ -192,7 +192,7 @@ class Classes(Ensemble):
     def sample(self, batch: Batch, n_draws: int, seed: int = 0, purpose: str = "choose") -> np.ndarray:
         """Return probabilities under drawn weights, shape (n_draws, rows, classes); a draw has weights for each class.
 
-        As for two classes, a draw depends on (seed, draw, feature) alone.
+        As in binary tasks, a draw depends only on (seed, draw, feature).
 
         >>> from bayou import Batch
         >>> learner = Classes(n_features=2, learner="marginal", classes=3)
@@ -226,7 +226,7 @@ class Classes(Ensemble):
                 learner.new_stream()
 
     def divided(self, learners: list[Any], rests: bool = True) -> Self:
-        """Replace the learners by others, trained elsewhere, whose probabilities are only normalized; return self."""
+        """Replace the learners with others, trained elsewhere, whose probabilities are only normalized; return self."""
         self._examples = max(learner.examples for learner in learners)
         self._members.learners, self._members.learned[:, ALL_CLASSES] = list(learners), self._examples
         self._members.resize()
@@ -297,7 +297,7 @@ class Classes(Ensemble):
         """
         known = self._members.labels.tolist()
         if label not in known:
-            raise BadInput(f"label is {shortened_repr(label)}, which is none of the classes that were met.")
+            raise BadInput(f"label is {shortened_repr(label)}, which is not one of the classes seen.")
         features = feature_numbers(features, self._n_features)
         with self._lock:
             return self._members.learners[known.index(label)].weight_view(

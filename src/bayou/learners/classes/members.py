@@ -77,7 +77,7 @@ class Members:
         return np.unique(np.concatenate([np.zeros(0, np.int64), *(one.touched for one in self.learners)]))
 
     def ask(self, asked: Callable[[Learner, Any], Any], features: Any) -> np.ndarray:
-        """Return `asked(learner, places)` of each learner for some features, shape (classes, features)."""
+        """Return `asked(learner, places)` for each learner and some features, shape (classes, features)."""
         places = self.index.rows_of(np.arange(self._n_features)[features])
         rows = [asked(learner, places) for learner in self.learners]
         return np.stack(rows) if rows else np.zeros((0, len(places)), self._own["dtype"])

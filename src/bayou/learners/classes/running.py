@@ -1,4 +1,4 @@
-"""Running a multiclass learner over rows: every class's learner alone, then the stacks on all their outputs."""
+"""Running a multiclass learner over rows: each class's learner separately, then the stacks on all their outputs."""
 
 from __future__ import annotations
 

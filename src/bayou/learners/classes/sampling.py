@@ -1,6 +1,6 @@
 """Multiclass probabilities under drawn weights: one weight vector for each class, shared by all rows.
 
-Each class's learner draws a score as it does for two classes. Under drawn weights a learner has one output instead of
+Each class's learner draws a score as in binary tasks. Under drawn weights a learner has one output instead of
 several, so that the stack reduces to the following, with l the log of the drawn probabilities divided by their sum:
 
     m_k = l_k + b_k + a l_k + c (logit_k - ln sum_i exp(logit_i) - l_k)        c that of the softmax of the logits

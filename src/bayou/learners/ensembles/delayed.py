@@ -1,6 +1,6 @@
 """Delayed rows, and the expected loss on later rows.
 
-Some rows of each block are predicted before the first row of the block is learned, without any label near them. They
+Some rows of each block are predicted before the first row of the block is learned, without any nearby labels. They
 train a combination for a model that has stopped learning, and give an estimate of the loss on later rows.
 
 After t examples a block has max(1, min(t // 8, MAX_BLOCK_EXAMPLES, rows available)) examples, and each of its rows is

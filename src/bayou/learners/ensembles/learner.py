@@ -38,7 +38,7 @@ class Ensemble(Learner):
             return self._delayed.loss()
 
     def end_pass(self) -> bool:
-        """Count a pass, after which rows are repeated: they say nothing about unseen ones. Return False."""
+        """Count a pass. Rows repeat from now on, and say nothing about unseen ones. Return False."""
         with self._lock:
             self._delayed.progress[N_PASSES] += 1.0
         return False

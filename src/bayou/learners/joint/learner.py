@@ -76,7 +76,7 @@ class Joint(DiagonalGaussian):
         prior_variance: prior variance of the weights; a number or one per feature. With a diagonal covariance the best
             value exceeds the actual variance of the weights, by more the more features are active: about 5 times for
             20, 10 times for 40.
-        batch_size: number of examples that full covariance learns at once; none is used before all have arrived.
+        batch_size: number of examples that full covariance learns together; none takes effect before all arrive.
         intercept: whether to add a weight whose feature is always 1 (prior mean 0).
         intercept_variance: its prior variance; by default max(3, prior_variance).
         dtype: type of the state, "float32" (the default) or "float64". The intercept is always kept in float64, and so

@@ -263,7 +263,7 @@ class Lasso(Learner):
     def at_penalty(self, penalty: Any) -> Self:
         """Return a learner with the same parameters but another penalty, whose passes start from this one's weights."""
         if self._rules.online:
-            raise BadInput('online there is one pass; at_penalty is for algorithm="multipass" and "reduced".')
+            raise BadInput('algorithm="online" makes one pass; at_penalty is for algorithm="multipass" and "reduced".')
         with self._lock:
             other = type(self)(**{**self._parameters, "penalty": penalty})
             other._problem.weights[:] = self._problem.weights
@@ -291,7 +291,7 @@ class Lasso(Learner):
 
     @property
     def n_passes(self) -> int:
-        """The number of passes that have ended."""
+        """The number of completed passes."""
         return int(self._problem.tally.passes)
 
     @property
@@ -327,7 +327,7 @@ class Lasso(Learner):
         """Add the sums of `other`, minus those of `base`. All must be at the same weights, for the same features."""
         if self._rules.online:
             raise BadModel(
-                "online sketches were expanded along different ways and cannot be merged; "
+                "online sketches were expanded along different paths and cannot be merged; "
                 'those of algorithm="multipass" and "reduced" can.'
             )
         mine, theirs, held = self._problem, other._problem, None if base is None else base._problem

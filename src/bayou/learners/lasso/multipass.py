@@ -74,7 +74,7 @@ class MultipassSolver:
         return self._problem.scale()
 
     def resume(self, reason: int, learned: int) -> None:
-        """Make room in the log, for which `gather` stopped."""
+        """Make room in the log, which is why `gather` stopped."""
         self._problem.flush_log()
 
     def end_pass(self, learned: int) -> bool:

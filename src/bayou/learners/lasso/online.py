@@ -76,7 +76,7 @@ class OnlineSolver:
         return ""
 
     def resume(self, reason: int, learned: int) -> None:
-        """Do what `gather` stopped for, after `learned` examples."""
+        """Do the work for which `gather` stopped, after `learned` examples."""
         if reason == MAXIMISE:
             self.maximise(learned)
         else:

@@ -103,7 +103,7 @@ def new_combination(
         initial_shares: initial share of each lane in the mixture; 0: left out.
         stacked: relative prior variance of each lane's coefficient in the stackers; 0: left out.
         has_intercept: whether stackers measure the mixture from the mean label.
-        memory: how fast everything is forgotten.
+        memory: the rates of forgetting.
     """
     shares = initial_shares / initial_shares.sum()
     prior = np.append(

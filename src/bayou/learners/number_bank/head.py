@@ -67,7 +67,7 @@ class HeadState(NamedTuple):
 
 
 def new_head(room: int, has_intercept: bool, walk: list[float], prior_factors: np.ndarray) -> HeadState:
-    """Return an empty head with room for this many columns."""
+    """Return an empty head with space for this many columns."""
     places = (room + 2) // 2 * 2
     covariance, moments = np.zeros((places, places * N_HEAD_LANES)), np.zeros((2, places * N_HEAD_LANES))
     covariance[0, :N_HEAD_LANES] = moments[1, :N_HEAD_LANES] = WIDE * has_intercept

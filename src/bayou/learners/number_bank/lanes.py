@@ -28,7 +28,7 @@ VARIED, CONSTANT = 15.0, 1e-12
 
 @dataclass(frozen=True)
 class NumberLane:
-    """Settings of one lane: one answer to what a user would otherwise have to tune.
+    """Settings of one lane, one alternative for each setting that a user would otherwise have to tune.
 
     >>> [str(lane) for lane in PRESET][:2]
     ['block', 'block, walking 0.01']

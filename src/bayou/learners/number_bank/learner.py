@@ -94,14 +94,14 @@ MAX_SAMPLED = 4096
 
 
 class NumberBank(Ensemble):
-    """Several regressions side by side, combined by evidence: nothing to tune, labels and columns in any unit.
+    """Ensemble of regressions combined by evidence: nothing to tune, with labels and columns in any unit.
 
     Args:
-        n_features: number of weights; features are numbered from 0.
-        head: number of columns, those used most, between which four lanes know all correlations. More of them help
-            with a few hundred rows of more columns than that, and make rows slower and files larger by their square.
-        intercept: whether there is an extra weight whose feature is always 1.
-        dtype: type in which weights are shown, "float64" or "float32". The state is always in float64.
+        n_features: number of weights; feature indices start at 0.
+        head: number of most-used columns whose correlations four lanes track. More of them help with a few hundred
+            rows of more columns than that, but slow down learning and enlarge files by their square.
+        intercept: whether to add a weight whose feature is always 1.
+        dtype: type of the weights returned, "float64" or "float32". The state is always in float64.
 
     >>> from bayou import Batch
     >>> learner = NumberBank(n_features=10)
@@ -150,7 +150,7 @@ class NumberBank(Ensemble):
         head = self._lanes.head
         (places, waiting), room = head.counts, (len(head.columns), MAX_PENDING_UPDATES - 1)
         if not (0 <= places <= room[0] and 0 <= waiting <= room[1] and places % 1 == waiting % 1 == 0):
-            raise BadModel(f"the model's head has {places:g} places and {waiting:g} rows that wait; {room} are most.")
+            raise BadModel(f"the model's head has {places:g} places and {waiting:g} pending rows; at most {room} fit.")
         if len(head.columns) and not 0 <= head.columns.min() <= head.columns.max() < self._n_features:
             raise BadModel("the model's head has columns that the model does not have.")
 

@@ -1,4 +1,4 @@
-"""Weights that a regression bank shows: those of its combination, as a sum over lanes.
+"""Weights that a regression bank displays: those of its combination, as a sum over lanes.
 
 Except for cuts, the combination is linear in the lanes' means m_k: the sum of C_k m_k, and an offset. A weight's mean
 is the sum of C_k times its means in the lanes, in the units of the data; its variance is that of the mixture of lanes.

@@ -82,7 +82,7 @@ class Shrinkage(Learner):
         n_features: number of weights; the state has n_features^2 numbers and takes at most 4 GB.
         penalty: a; larger values shrink more weights to 0. Compare with sums of |feature x noise|, which grow like the
             root of the number of examples. None is three standard deviations of the labels so far.
-        iterations: largest number of solutions for the weights after each example.
+        iterations: maximum number of times that the weights are solved for after each example.
         tolerance: stop earlier if no weight moved by more than this fraction of the largest.
         floor: the smallest |w| other than 0, which lets weights of 0 become nonzero again.
         noise_variance: variance of the labels around their means; None learns it, "paper" is 4 max|label|^2.

@@ -204,14 +204,14 @@ class SpikeSlab(Learner):
             self._passes[:] = 0
 
     def end_pass(self) -> bool:
-        """End a pass over data that will follow again. Returns True if the pass (after the first) moved little."""
+        """End a pass over data that will be repeated. Returns True if it (after the first) changed little."""
         with self._lock:
             moved = self._freeze() if self._passes[ENDED] > 0 else math.inf
             self._passes[ENDED] += 1
             return moved < CONVERGED_INCLUSION_CHANGE
 
     def _freeze(self) -> float:
-        """Renew the averages of factors; return the largest move of an inclusion probability since the last time."""
+        """Update the average factors; return the largest change of an inclusion probability since the last update."""
         self._passes[AVERAGED] = self._passes[ENDED]
         p = self._parameters
         freeze_averages(self._intercept_state[None], self._intercept_averages[None], 0.5, 1.0)

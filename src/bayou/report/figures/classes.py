@@ -29,8 +29,8 @@ def confusion(facts: RunFacts) -> Figure | None:
         _shares("of the predicted", table, names, table.sum(axis=0, keepdims=True)),
     ]
     caption = (
-        "Down the classes as they were, across the most probable ones: what lies on the diagonal is right. Shares are "
-        "of all rows of the actual class, or of all that were taken for a class; point at a field for both."
+        "Actual classes down, most probable classes across: the diagonal is correct. Shares are of all rows of the "
+        "actual class, or of all rows predicted as a class; hover over a cell for both."
     )
     height = 340 if n <= HALF else 120 + 42 * n if n <= WRITTEN else 150 + 24 * n
     return Figure("confusion", "Which class is taken for which", caption, views, height=height, wide=n > HALF)
@@ -77,7 +77,7 @@ def _shares(view: str, table: np.ndarray, names: list[str], totals: np.ndarray) 
         "xgap": 1,
         "ygap": 1,
         "customdata": custom,
-        "hovertemplate": "<b>%{customdata[0]}</b> taken for <b>%{customdata[1]}</b><br>%{customdata[2]} rows"
+        "hovertemplate": "<b>%{customdata[0]}</b> predicted as <b>%{customdata[1]}</b><br>%{customdata[2]} rows"
         "<br>%{customdata[3]} of the actual, %{customdata[4]} of the predicted<extra></extra>",
     }
     if n <= WRITTEN:

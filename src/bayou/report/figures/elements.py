@@ -127,7 +127,7 @@ def odds_ticks(low: float, high: float) -> dict[str, Any]:
 
 
 def bin_edges(values: np.ndarray, low: float | None = None, content: float = 0.998) -> np.ndarray:
-    """Return edges of bins that span nearly all of the values; the outermost bins take the rest."""
+    """Return edges of bins that span nearly all of the values; the outermost bins hold the rest."""
     first, last = np.quantile(values, [1.0 - content, content])
     first = float(first) if low is None else low
     if last - first < 1e-6:

@@ -30,14 +30,14 @@ def columns(facts: RunFacts) -> Figure | None:
     priors = [prior for prior in group_priors(facts.learner) if prior.column is not None]
     caption = (
         "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
-        "in their weights, or that has nearly always the same value, moves little. Point at one for its most telling "
+        "in their weights, or that nearly always has the same value, moves little. Hover over one for its most telling "
         "values."
     )
     if priors:
         views.append(_priors_view(priors))
         caption += (
-            " “Prior scale”: how large the weights of a column are thought to be before any one of them is known, as "
-            "learned from its others: a new value of a column at the top may say much, one at the bottom hardly will."
+            " “Prior scale”: how large the weights of a column are expected to be before any of them is known, as "
+            "learned from its others: a new value of a column at the top may say a lot, one at the bottom very little."
         )
     return Figure("columns", "Columns", caption, views, height=_height(views), wide=True)
 
@@ -116,8 +116,8 @@ def pairs(facts: RunFacts) -> Figure | None:
         return None
     views = [_pairs_view(name, lanes, lanes.top(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
     caption = (
-        f"What two features say only together, with 95% intervals: of {sentences.count(len(lanes.mean), 'pair')} that "
-        "were met. Right of 0 both together make a positive more likely than each by itself does."
+        f"What two features say only together, with 95% intervals, of {sentences.count(len(lanes.mean), 'pair')} "
+        "seen. Right of 0, both together make a positive more likely than each does alone."
     )
     return Figure("pairs", "Pairs of features", caption, views, height=_height(views), wide=True)
 
@@ -205,8 +205,8 @@ def inclusion(facts: RunFacts) -> Figure | None:
         views.append(View("by name", [trace], _named_rows(names, needed)))
     expected = float(strengths.inclusion.sum())
     caption = (
-        "How probable it is that a feature is needed at all, beside its weight. Of "
-        f"{sentences.count(len(strengths), 'feature')} that were seen, {expected:,.0f} are expected to be needed."
+        "The probability that a feature is needed at all, next to its weight. Of "
+        f"{sentences.count(len(strengths), 'feature')} seen, {expected:,.0f} are expected to be needed."
     )
     height = 110 + 22 * max(len(top), 8)
     return Figure("inclusion", "Which features are needed", caption, views, height=height, wide=True)

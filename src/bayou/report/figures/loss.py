@@ -40,7 +40,7 @@ def loss(facts: RunFacts) -> Figure:
         data.append(draw.line(ends, np.full(2, held_out_loss), "held out", "@orange", dash="dot"))
     caption = (
         "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
-        "was predicted before it was learned from, so this is how well it does on the next example, told all labels "
+        "was predicted before it was learned from, so this is how well it does on the next example, given all labels "
         "before it."
     )
     views = [View("", data, _layout(facts.run.loss_name, heights, last))]

@@ -83,7 +83,7 @@ def coverage(facts: RunFacts) -> Figure | None:
     y = draw.axis("inside", range=draw.numbers([max(bottom, 0.0), 1.02]), tickformat=".0%")
     views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
     caption = (
-        "Of the rows that were kept, the share whose number fell inside its 90% interval. Above the dashed line "
+        "The share of the rows kept whose number fell inside its 90% interval. Above the dashed line "
         "intervals were too wide, below it too narrow. Bars: 95% confidence. Over all rows it is "
         f"{sentences.percent(facts.result.coverage)}."
     )

@@ -95,6 +95,6 @@ def scores(facts: RunFacts) -> Figure | None:
     views = [View("", data, draw.histogram_layout(x, draw.axis("share of that label", tickformat=".0%")))]
     caption = (
         "The probabilities given to examples that turned out positive, and to those that turned out negative. The "
-        "further apart the two hills are, the better it tells them apart."
+        "further apart the two hills are, the better it separates them."
     )
     return Figure("scores", "Predictions by label", caption, views)

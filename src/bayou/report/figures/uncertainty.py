@@ -28,8 +28,8 @@ def split_over_time(facts: RunFacts) -> Figure:
     y = draw.axis("squared loss" if facts.is_regression else "nats per example", range=draw.numbers([0.0, top or 1.0]))
     views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
     caption = (
-        "The loss it expected, in two parts. Chance stays, however many examples come; lack of examples goes away as "
-        "they do. Where the dotted line of the actual loss lies above both, it was too sure of itself."
+        "The loss it expected, in two parts. Chance remains, however many examples arrive; lack of examples shrinks as "
+        "they do. Where the dotted line of the actual loss lies above both, it was overconfident."
     )
     return Figure("split", "What it does not know, over time", caption, views, wide=True)
 
@@ -51,7 +51,7 @@ def deviations(facts: RunFacts) -> Figure | None:
     of = "the expected number" if facts.is_regression else of
     y = draw.axis("share of predictions", tickformat=".0%")
     views = [View("", data, draw.histogram_layout(draw.axis(f"standard deviation of {of}"), y))]
-    text = "How unsure it was of its predictions, early and late in the run. The last bar holds everything beyond it."
+    text = "How uncertain the predictions were, early and late in the run. The last bar holds everything beyond it."
     if logistic:
         text += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
     return Figure("deviations", "How unsure it is", text, views, wide=facts.is_regression)

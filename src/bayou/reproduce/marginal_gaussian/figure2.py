@@ -85,7 +85,7 @@ def file_traces(options: ExperimentOptions) -> list[Trace]:
 
     traces = one_pass(contestants, source, panel=FILE, on_batch=on_batch)
     if not done:
-        raise BadInput(f"{', '.join(options.data)}: there is no example in it.")
+        raise BadInput(f"{', '.join(options.data)}: there are no examples in it.")
     if source.skipped:
         options.say(f"{source.skipped:,} bad lines were skipped; the first: {source.bad_lines[0]}")
     return traces

@@ -55,7 +55,7 @@ def folder(data: Sequence[str]) -> Path:
     path = Path(data[0]) if data else data_folder()
     if not path.is_dir():
         raise BadInput(
-            f"the data sets are not there: {path} is no folder. Say where they are with --data FOLDER, or in the "
+            f"the data sets were not found: {path} is not a folder. Give their folder with --data or in the "
             "environment variable BAYOU_DATA."
         )
     return path

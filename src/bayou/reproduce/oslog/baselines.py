@@ -95,7 +95,7 @@ def methods() -> tuple[list[Baseline], str | None]:
     try:
         from river import linear_model, optim
     except ImportError:
-        return baselines, "river is not installed: its two regressors are left out (pip install river)."
+        return baselines, "river is not installed: its two regressors are skipped (pip install river)."
 
     def linear(n: int, rate: float) -> River:
         return River(linear_model.LinearRegression(optimizer=optim.SGD(rate), intercept_lr=rate))

@@ -56,7 +56,7 @@ def load(say: Callable[[str], Any]) -> list[tuple[RegressionSet, np.ndarray, np.
     """Return all sets, standardized; if their files are missing, only the one that comes with scikit-learn."""
     folder = data_folder()
     if not (folder / SETS[0].file).is_file():
-        say("no real data (neither BAYOU_DATA nor ../shared/data holds them): on scikit-learn's diabetes alone")
+        say("no real data (neither BAYOU_DATA nor ../shared/data holds them): using only scikit-learn's diabetes")
         from sklearn.datasets import load_diabetes
 
         return [(SETS[0], *standardised(*load_diabetes(return_X_y=True, scaled=False)))]

@@ -34,7 +34,7 @@ def documents(options: ExperimentOptions, name: str) -> list[dict[str, Any]]:
     path = next((candidate for candidate in [*given_paths, data_folder() / name] if candidate.is_file()), None)
     if path is None:
         raise BadInput(
-            f"{name} is not there: name it with --data FILE, or set BAYOU_DATA to the folder that holds it "
+            f"{name} was not found: name it with --data FILE, or set BAYOU_DATA to the folder that holds it "
             "(docs/howto/data-sets.md says what it is)."
         )
     with gzip.open(path, "rt") as file:

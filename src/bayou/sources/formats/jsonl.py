@@ -150,9 +150,7 @@ class JsonReader(FittingReader):
             return [], 0
         objects, bad = read_lines(block)
         if bad:
-            self._why_empty = (
-                f"{block.file}:{bad[0].line + 1}:{bad[0].column}: {bad[0].reason}; one stands in each line."
-            )
+            self._why_empty = f"{block.file}:{bad[0].line + 1}:{bad[0].column}: {bad[0].reason}; write one per line."
         return objects, len(objects)
 
     def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:

@@ -52,7 +52,7 @@ class Format(NamedTuple):
     """Record of a data format. Paths are "module:name".
 
     A reader is called with the data, `Extras`, `labels` and `dtype`, a parser with `Extras`, `labels`, `dtype`, `tags`
-    and `groups`. A format with a parser alone is read block by block of lines (`TextReader`).
+    and `groups`. A format that has only a parser is read in blocks of lines (`TextReader`).
 
     >>> find("csv").kinds, [record.name for record in RECORDS if record.body is not None]
     (('table',), ['svmlight', 'vw', 'jsonl', 'arrow'])
@@ -242,7 +242,7 @@ def detect(name: str, start: bytes) -> Format:
     if not head.first:
         return find("svmlight")  # an empty file has no examples in any format
     raise BadInput(
-        f"{name}: the format cannot be told from the beginning of the data; say it with {option('format')} "
+        f"{name}: the format cannot be inferred from the beginning of the data; specify it with {option('format')} "
         f"({', '.join(FORMATS[1:])})."
     )
 

@@ -1,4 +1,4 @@
-"""Files cut into blocks of whole lines, small at first, so that learning begins soon, and then larger."""
+"""Files cut into blocks of complete lines, small at first so that learning starts soon, then larger."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TextBlock:
 
 
 def whole_lines(data: np.ndarray, size: int) -> int:
-    """Return how many bytes at the beginning of data[:size] are whole lines."""
+    """Return how many bytes at the beginning of data[:size] are complete lines."""
     return _behind_last_newline(lambda start, stop: data[start:stop].tobytes(), 0, size)
 
 
@@ -69,7 +69,7 @@ def _next_room(capacity: int, left: int, max_capacity: int) -> int:
 
 
 class BlockReader:
-    """The bytes of files, one file after another, as blocks."""
+    """Reader of files, one after another, as blocks of bytes."""
 
     def __init__(self, names: Sequence[str], cut: Cut = whole_lines, block_bytes: int | None = None) -> None:
         self.names = list(names)
@@ -99,7 +99,7 @@ class BlockReader:
         return self._first.head()
 
     def first_lines(self) -> TextBlock:
-        """Return the whole lines at the beginning of the first file. Iteration will read them again."""
+        """Return the complete lines at the beginning of the first file. Iteration will read them again."""
         head = self.head().removeprefix(_BOM)
         size = head.rfind(b"\n") + 1
         data = np.full(size + PADDING, NEWLINE, np.uint8)

@@ -1,4 +1,4 @@
-"""Per-thread scratch arrays that are reused for the next block: new memory would cost more than the work done in it."""
+"""Per-thread scratch arrays that are reused for the next block: allocating new memory would cost more than using it."""
 
 from __future__ import annotations
 

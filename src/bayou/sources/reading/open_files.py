@@ -51,7 +51,7 @@ def expand(data: Any) -> list[str]:
         if os.path.isdir(name):
             raise BadInput(f"{name} is a folder; name the files in it, such as '{os.path.join(name, '*')}'.")
         if name != STANDARD_INPUT and not os.path.exists(name):
-            raise BadInput(f"{name} is a link to a file that is not there; remove the link, or leave it out.")
+            raise BadInput(f"{name} is a link to a missing file; remove the link, or omit it.")
     return files
 
 
@@ -97,7 +97,7 @@ class OpenFile:
         return not (self._packed or self._waits)
 
     def head(self) -> bytes:
-        """Return the next bytes without consuming them: at most some 64 KiB, and a whole line if it is not longer."""
+        """Return the next bytes without consuming them: up to about 64 KiB, with a complete line if it fits."""
         buffer = np.empty(_HEAD_BYTES, np.uint8)
         read = b""
         while len(read) < _HEAD_BYTES and b"\n" not in read:
@@ -145,7 +145,7 @@ class OpenFile:
 
 
 def _zstd_reader(file: Any) -> Callable[[memoryview], int]:
-    """Return a function that reads zstd data in small pieces, as a call that fails loses all it has read."""
+    """Return a function that reads zstd data in small pieces, as a failed call loses all that it has read."""
     stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
     return lambda view: stream.readinto(view[: 1 << 16])
 
@@ -168,7 +168,7 @@ def size_of(name: str) -> int | None:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, EOFError) or "runcated" in str(error):
-        return "the compressed data end too early; the file is not whole"
+        return "the compressed data end too early; the file is incomplete"
     if isinstance(error, OSError) and error.strerror:
         return f"the file cannot be read further ({error.strerror})"
     return f"the compressed data are damaged ({str(error).rstrip('.')})"

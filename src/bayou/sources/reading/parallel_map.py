@@ -18,7 +18,7 @@ from bayou.core.threads import lower_thread_priority
 TASKS_PER_THREAD = 2
 
 FORKED = (
-    "these data were being read when this process was forked, and the threads that read them are not here; open them "
+    "this process was forked while these data were being read, and it lacks the threads that read them; open them "
     "again in this process."
 )
 
@@ -36,7 +36,7 @@ class _Failed:
 class ParallelMap(Iterator[Result], Generic[Task, Result]):
     """Iterator over `work(task)` of each task, in order, computed ahead by other threads.
 
-    Tasks are taken from their iterator by one thread at a time. With `help` the caller does a task, too, if the result
+    Tasks are taken from their iterator by one thread at a time. With `help` the caller also runs a task if the result
     it needs is not ready, so that no core is idle while there is work. With `threads` = 0 it is a plain loop.
     """
 
@@ -57,7 +57,7 @@ class ParallelMap(Iterator[Result], Generic[Task, Result]):
             thread.start()
 
     def _do_one(self) -> bool:
-        """Take a task and do it; return False if there was none to take."""
+        """Run the next task; return False if there is none."""
         with self._taking:
             if self._ended or self._closed:
                 return False
@@ -117,7 +117,7 @@ class ParallelMap(Iterator[Result], Generic[Task, Result]):
         return result
 
     def _can_run_task(self) -> bool:
-        """Return whether the caller can do a task instead of waiting."""
+        """Return whether the caller can run a task instead of waiting."""
         n_pending = self._taken - self._given
         return self._help and not self._ended and n_pending < self._most and not self._taking.locked()
 

@@ -30,7 +30,7 @@ class BadLine(NamedTuple):
 
 
 def kind_of(reason: str) -> str:
-    """Return the kind of an error that many lines may share: its text without what was found in this line.
+    """Return the kind of an error that many lines may share: its text without the part specific to this line.
 
     >>> kind_of("expected a number in column age, not 'old'"), kind_of("expected 3 cells, found 2")
     ('expected a number in column age', 'expected 3 cells')
@@ -170,7 +170,7 @@ class ParsedBlock:
         self.error_counts.update(error_counts)
 
     def keep_rows(self, rows: np.ndarray) -> None:
-        """Keep only the labels, weights and positions of these rows; features are left as they are."""
+        """Keep only the labels, weights and positions of these rows; features are not changed."""
         self.labels, self.positions = self.labels[rows], self.positions[rows]
         self.weights = None if self.weights is None else self.weights[rows]
 

@@ -75,7 +75,7 @@ class Reader:
         self._begun = chain(examined, tasks)
 
     def start(self) -> None:
-        """Prepare for the first task; the default does nothing."""
+        """Prepare for the first task; by default, do nothing."""
 
     def set_labels(self, sentence: str, classes: int) -> None:
         """Record how the labels were interpreted."""
@@ -86,7 +86,7 @@ class Reader:
         raise NotImplementedError
 
     def read_as(self, dtype: str, groups: bool) -> None:
-        """Set the type of values and whether rows have groups of features; uses the recipe as it is now."""
+        """Set the type of values and whether rows have groups of features; uses the current recipe."""
         raise NotImplementedError
 
     def peek(self) -> ReadTask:

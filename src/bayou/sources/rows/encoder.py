@@ -1,7 +1,7 @@
 """Encoder of dictionaries {name: value}, single or in tables, as batches, for streams within Python.
 
 One row takes a few microseconds. For that, an ordinary row (names are texts, values are numbers) is packed by `struct`,
-which never takes a text for a number, and is hashed and made canonical by kernels.
+which never accepts a text as a number, and is hashed and made canonical by kernels.
 
 With crosses all rows take the slow path, and tables are converted to dictionaries. Names are crossed like columns of
 tables: each set of names once, in the order of the first rule that has it; "*" is every other name, and where it occurs
@@ -88,7 +88,7 @@ class RowEncoder:
         """Return the encoded row and its new names; pass them to `store_names` once the row is learned.
 
         A new name already has the index it will be kept under, so that the prediction is the one that learning makes.
-        If no index is left, raise BadInput with `learn`; otherwise leave the feature out.
+        If no index is left, raise BadInput with `learn`; otherwise ignore the feature.
         """
         new: New = {}
         if self._cross:
@@ -114,7 +114,7 @@ class RowEncoder:
         return Example(indices, values, size, max_abs, is_all_ones, self._last, groups), new
 
     def _any(self, row: Mapping[Hashable, Any], new: New, learn: bool) -> Example:
-        """Encode any row, by the slow path."""
+        """Encode any row, on the slow path."""
         ids, values, ordered, groups = self._encode_mixed(row, new, learn)
         if new and len(self.numbers or ()) + len(new) > self.n_features:
             values = np.where(ids < self.n_features, values, 0.0)
@@ -186,7 +186,7 @@ class RowEncoder:
         sizes = np.array([1.0 if isinstance(row[name], str) else float(row[name]) for name in names])
         products = [np.prod(sizes[slots], axis=1) for slots in crosses]
         if not all((np.abs(product) <= np.finfo(self._dtype).max).all() for product in products):
-            raise BadInput("the product of two features is not a finite number; scale what is crossed.")
+            raise BadInput("the product of two features is not a finite number; scale the crossed features.")
         if self.numbers is None:
             keys = hashes[order]
             text_slots = [k for k, name in enumerate(names) if isinstance(row[name], str)]
@@ -232,7 +232,7 @@ class RowEncoder:
             index = new.setdefault(name, len(index_of) + len(new))
             if learn and index >= self.n_features:
                 raise BadInput(
-                    f"there is no number left for the feature {name!r}: {self.n_features:,} have one. "
+                    f"no number is left for the feature {name!r}: all {self.n_features:,} are taken. "
                     "Use more bits, or hashing=True."
                 )
         return np.array([index_of[name] if name in index_of else new[name] for name in names], np.uint32)
@@ -280,7 +280,7 @@ class RowEncoder:
             try:
                 matrix.check_format()  # SciPy would sort an invalid matrix beyond the end of its arrays
             except ValueError as error:
-                raise BadInput(f"the matrix is not one: {error}.") from None
+                raise BadInput(f"the matrix is invalid: {error}.") from None
             return self._sparse(matrix, range(matrix.shape[1]), new, learn), new
         if hasattr(rows, "iloc") and not hasattr(rows, "columns"):
             rows = rows.tolist()  # a series, whose elements are rows
@@ -376,7 +376,7 @@ def _places(rule: Sequence[str], names: Sequence[Hashable]) -> list[Sequence[int
 
 
 def _dictionaries(rows: Any) -> Any:
-    """Return the rows of a matrix or table as dictionaries; anything else as it is."""
+    """Return the rows of a matrix or table as dictionaries; anything else unchanged."""
     if hasattr(rows, "tocsr"):
         matrix = rows.tocsr()
         ends = zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True)
@@ -417,7 +417,7 @@ def _columns(table: Any) -> tuple[int, _Columns, _Columns] | None:
         elif is_a.is_boolean(array.type) or is_a.is_integer(array.type) or is_a.is_floating(array.type):
             numbers.append((name, array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)))
         elif not is_a.is_null(array.type):
-            raise BadInput(f"column {name!r} holds {array.type}; give numbers, truth values or texts.")
+            raise BadInput(f"column {name!r} holds {array.type}; give numbers, booleans or texts.")
     return len(table), numbers, texts
 
 

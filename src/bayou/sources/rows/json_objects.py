@@ -36,7 +36,7 @@ def read_object(text: bytes, line: int) -> dict[str, Any] | BadLine | None:
     except UnicodeDecodeError as error:
         column, reason = error.start + 1, "expected text in UTF-8"
     except UnicodeEncodeError:
-        column, reason = 1, "expected a JSON object with names of whole characters, not half a surrogate pair"
+        column, reason = 1, "expected a JSON object with names that UTF-8 can encode, not half a surrogate pair"
     except _DuplicateKey as error:
         column, reason = 1, f"expected one value for {error}, not one under a key with a dot and one inside an object"
     except RecursionError:

@@ -23,15 +23,15 @@ def check_names(names: Sequence[str], file: str) -> None:
     """Raise BadInput if two columns have the same name."""
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise BadInput(f"{file}: there are two columns {twice!r}; each column needs a name of its own.")
+        raise BadInput(f"{file}: there are two columns {twice!r}; each column needs a unique name.")
 
 
 def check_width(n: int, file: str = "the table") -> None:
     """Raise BadInput if a table has more columns than can be examined in a few seconds."""
     if n > MAX_COLUMNS:
         raise BadInput(
-            f"{file}: there are {n:,} columns; at most {MAX_COLUMNS:,} can be read. Write data as wide as this as "
-            "svmlight or VW text, which leave out what is not there."
+            f"{file}: there are {n:,} columns; at most {MAX_COLUMNS:,} can be read. Write data this wide as "
+            "svmlight or VW text, which store only what is present."
         )
 
 
@@ -47,7 +47,7 @@ class CellColumns:
         n_lines: number of lines in the block.
         numbers: values of columns that did not have to be read from text, by their position in the plan.
         lists: nonzero for columns with list cells, whose items are separated by the byte 0xFF.
-        bad_lines, skipped: bad rows that were already left out: some described, and how many in all; error_counts: by
+        bad_lines, skipped: bad rows that were already dropped: descriptions of some, and their number; error_counts: by
             kind of error.
         with_ids: whether a row has a value under the name reserved for ids; None if not checked.
         place: returns the byte within its line at which a cell starts, from 1; 0 where that has no meaning.
@@ -67,7 +67,7 @@ class CellColumns:
     place: Callable[[int, int], int] = lambda row, column: 0
 
     def whole_text(self, row: int, column: int, most: int = 1 << 30) -> str:
-        """Return the text of a cell, at most `most` bytes of it."""
+        """Return up to `most` bytes of the text of a cell."""
         if column in self.numbers:
             return str(self.numbers[column][row])
         return bytearray(cells.cell_text(self.table, column, row, most)).decode("utf-8", "replace")

@@ -10,7 +10,7 @@ block then pass through
     assembly  turns the slots, which are stored column by column, into rows and adds crosses
     new_names finds the names of features that have none yet
 
-Each of them takes the whole block at once, as addresses, because a call from Python costs as much as a few hundred
+Each of them takes the complete block, as addresses, because a call from Python costs as much as a few hundred
 cells.
 """
 

@@ -126,14 +126,14 @@ def _may_be_date(role: str, summary: ColumnSummary) -> list[Doubt]:
     """Return the warning for a column that is left out as an id but may hold times."""
     if role != "id" or not _like_unix(summary):
         return []
-    what = "it is left out as an id, but may be seconds or milliseconds since 1970"
-    return [(0.6, f"{what}; {option('date')} takes it for points in time")]
+    what = "it is excluded as an id, but may be seconds or milliseconds since 1970"
+    return [(0.6, f"{what}; {option('date')} treats it as points in time")]
 
 
 def _why_by_value(summary: ColumnSummary, labels: np.ndarray, edges: Sequence[float]) -> str:
     """Return why each value of a column of numbers gets an indicator besides its bin; an empty text if it does not.
 
-    Values must come again: there may be at most MAX_VALUES in all, as estimated (by Chao) from how many came once and
+    Values must recur: there may be at most MAX_VALUES in all, as estimated (by Chao) from how many came once and
     twice.
     """
     if not summary.whole or is_id(summary) or summary.by_row is None or not len(labels):
@@ -199,7 +199,7 @@ def _role_reason(role: str, summary: ColumnSummary) -> str:
         return "nothing but missing values so far"
     if role == "id":
         rises = ", which only rise or only fall" if summary.kind == "number" else ""
-        return f"{different} values in {summary.n_present:,} rows{rises}; {option('category')} takes it all the same"
+        return f"{different} values in {summary.n_present:,} rows{rises}; {option('category')} uses it anyway"
     kind = {"number": "numbers", "date": "dates", "flag": "true and false"}.get(summary.kind, "texts")
     kind = "whole numbers" if summary.whole else kind
     said = (
@@ -209,7 +209,7 @@ def _role_reason(role: str, summary: ColumnSummary) -> str:
         some = ", ".join(map(repr, summary.others))
         said += f"; {summary.n_others:,} cells are not ({some}) and count as missing"
     elif summary.kind == "text" and 0.5 < summary.number_share < 1 and role == "category":
-        said += f"; {summary.number_share:.0%} are numbers, and {option('numeric')} takes it for some"
+        said += f"; {summary.number_share:.0%} are numbers, and {option('numeric')} treats it as numeric"
     return said
 
 

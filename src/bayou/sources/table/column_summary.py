@@ -34,7 +34,7 @@ class ColumnSummary:
         numbers: the nonmissing values of a column of numbers, or the times of a column of dates.
         words: mean number of words per nonmissing cell that is text.
         values: a few distinct values, as text.
-        odd: the first value that is not a number, if any.
+        odd: the first value that is not a number, if there is one.
         as_written: whether numbers are stored as text, so that 007 differs from 7.
         rows, missing: number of rows, and of those without a value.
         counts: number of occurrences of each distinct value.
@@ -94,9 +94,9 @@ def only_moves_one_way(summary: ColumnSummary) -> bool:
 
 
 def labels_by_row(recipe: Recipe, summaries: Mapping[str, ColumnSummary]) -> np.ndarray:
-    """Return a line of labels by row for a regression, for two classes, or for each class that is not rare.
+    """Return labels by row: one line for regression or two classes, else one for each class that is not rare.
 
-    Classes are 0 and 1; rows without a label or of weight 0 are NaN. There is no line if the label is not known yet.
+    Classes are 0 and 1; rows without a label or of weight 0 are NaN. There is no line while the label is unknown.
     """
     label, weight = (summaries.get(name or "", ColumnSummary()) for name in (recipe.label, recipe.weight))
     if label.by_row is not None and (recipe.task == "regression" or recipe.label_above is not None):

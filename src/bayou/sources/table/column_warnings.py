@@ -86,28 +86,28 @@ def _doubts(summary: ColumnSummary, positive: np.ndarray) -> Iterator[Doubt]:
     if not summary.n_present:
         yield 0.1, "no value so far"
     elif summary.distinct == 1 and not summary.missing:
-        yield 0.2, "it stands still so far"
+        yield 0.2, "it is constant so far"
     elif (auc := _auc_alone(summary, positive)) > LEAK:
-        known = f"it tells the label alone (AUC {auc:.4f}): is it known before the label is?"
-        yield 1.0, f"{known} {option('ignore')} leaves it out"
+        known = f"it alone predicts the label (AUC {auc:.4f}): is it known before the label is?"
+        yield 1.0, f"{known} {option('ignore')} excludes it"
     if summary.kind == "number" and summary.n_others >= CODES * summary.n_present:
         some = ", ".join(map(repr, summary.others))
-        codes = f"{summary.n_others / summary.n_present:.1%} of its cells are no numbers ({some})"
-        yield 0.5, f"{codes}: are these codes? {option('category')} takes each value for a name"
+        codes = f"{summary.n_others / summary.n_present:.1%} of its cells are not numbers ({some})"
+        yield 0.5, f"{codes}: are these codes? {option('category')} treats each value as a name"
     if (
         summary.distinct > FEW
         and summary.n_present > 2 * OFTEN * summary.distinct
         and _runs(summary) < 2 * summary.distinct
     ):
         blocks = f"its {summary.distinct:,} values come in blocks of {summary.n_present / _runs(summary):.0f} rows"
-        yield 0.4, f"{blocks} (a subject, a session?): rows to come may have others; {option('ignore')} leaves it out"
+        yield 0.4, f"{blocks} (a subject, a session?): later rows may have others; {option('ignore')} excludes it"
     if summary.kind == "number" and 2 < summary.distinct and most >= STILL * summary.n_present:
         share = f"{summary.n_present - most:,} of {summary.n_present:,} cells differ from the others"
-        yield 0.2, f"it nearly stands still: {share}"
+        yield 0.2, f"it is nearly constant: {share}"
 
 
 def _runs(summary: ColumnSummary) -> int:
-    """Return the number of runs of equal values, at most FEW_VALUES of them; a large number if there are more."""
+    """Return the number of runs of equal values; the number of rows if there are more than FEW_VALUES values."""
     if summary.which is None:
         return summary.rows
     there = summary.which[summary.which > 0]

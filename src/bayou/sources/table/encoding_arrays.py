@@ -206,7 +206,7 @@ def numbered(which: np.ndarray) -> np.ndarray:
 
 
 def _told_apart(edges: Sequence[float]) -> list[str]:
-    """Return numbers as text, with as few digits as keep them distinct, at least 6.
+    """Return numbers as text, with the fewest digits (6 or more) that keep them distinct.
 
     >>> _told_apart([0.5, 1e9, 1e9 + 1]), _told_apart([1 / 3, 2 / 3])
     (['0.5', '1000000000', '1000000001'], ['0.333333', '0.666667'])

@@ -209,7 +209,7 @@ class _BlockEncoder:
         self.odd[column, 1 : 1 + numbers.ODD] = np.resize(rows, numbers.ODD)
 
     def _odd_cells(self) -> dict[str, tuple[int, list[BadLine]]]:
-        """Return, by column, the number of cells taken as missing because they are odd, and the first few of them."""
+        """Return, by column, the number of cells treated as missing because they are odd, and the first few of them."""
         found = {}
         for column in np.flatnonzero(self.odd[:, 0]).tolist():
             count, some = int(self.odd[column, 0]), []

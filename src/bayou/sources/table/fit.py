@@ -1,7 +1,7 @@
 """Column roles of a table, inferred once from its first FIT_ROWS rows and then stored in the recipe.
 
 The role of a column that no option names is inferred from its values (`column_roles`). In text formats (CSV, TSV)
-cells are classified by their spelling; in typed formats (Parquet, Arrow, JSON) a string is never taken for a number.
+cells are classified by their spelling; in typed formats (Parquet, Arrow, JSON) a string is never treated as a number.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fit(
     _check_known("cross", (name for pair in recipe.cross for name in pair if name != "*"), names)
     label = recipe.label or next((name for name in LABELS if name in summaries), None)
     if label is None and labels:
-        raise BadInput(f"say with {option('label')} which column is to be predicted; the columns are {_listed(names)}.")
+        raise BadInput(f"specify the column to predict with {option('label')}; the columns are {_listed(names)}.")
     decided = recipe = replace(recipe, label=label)
     if label is not None:
         with contextlib.nullcontext() if labels else contextlib.suppress(BadInput):

@@ -26,7 +26,7 @@ def words_of(text: str) -> list[str]:
 
 
 def plain_words(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, first: int, stride: int, n: int) -> np.ndarray:
-    """Return a copy of the text in which a column is ready for kernels, which take any non-ASCII byte for a letter.
+    """Return a copy of the text in which a column is ready for kernels, which treat any non-ASCII byte as a letter.
 
     ASCII cells are lower-cased in place. Other cells are replaced by their words, separated by blanks and appended to
     the text, and their starts and stops (of the cells first, first + stride, ...) are updated.

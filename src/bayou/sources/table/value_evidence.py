@@ -1,4 +1,4 @@
-"""Evidence that the label differs between the values of a column of numbers, beyond what is smooth in the number.
+"""Evidence that the label differs between values of a numeric column, beyond a smooth function of the number.
 
 A column of whole numbers may hold quantities, whose neighbors behave alike, or names, whose neighbors have nothing to
 do with each other. Both kinds of evidence below are log marginal likelihoods, in nats, of a model in which each group
@@ -35,7 +35,7 @@ class ValueEvidence(NamedTuple):
 
 
 def value_evidence(numbers: np.ndarray, labels: np.ndarray, edges: Sequence[float]) -> ValueEvidence:
-    """Return the evidence for a column, the largest for any of the labels.
+    """Return the evidence for a column, the largest over all labels.
 
     Args:
         numbers: the number of each row, NaN where it is missing.

@@ -76,7 +76,7 @@ class TableChunks:
 def parts_or_paths(data: Any) -> Any:
     """Return an iterable of tables as `TableChunks`; anything else, which must name files, as it is."""
     if hasattr(data, "tocsr"):
-        raise BadInput("the data are a sparse matrix, which has no labels; learn from it by Batch.from_csr(X, y).")
+        raise BadInput("the data are a sparse matrix, which has no labels; learn from it with Batch.from_csr(X, y).")
     if isinstance(data, TableChunks) or not isinstance(data, Iterable):
         return data
     if isinstance(data, Sequence):
@@ -87,7 +87,7 @@ def parts_or_paths(data: Any) -> Any:
         return data
     first = next(items, None)
     if first is None:
-        raise BadInput("no data: the iterable gives no tables.")
+        raise BadInput("no data: the iterable yields no tables.")
     if is_table(first):
         return TableChunks(itertools.chain([first], items) if items is data else data)
     if isinstance(first, str | os.PathLike):
@@ -99,7 +99,7 @@ def _in_order(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     missing = [name for name in names if name not in batch.schema.names]
     if missing:
         raise BadInput(
-            f"a part of the table has no column {missing[0]!r}, which the first part has; give all parts its columns."
+            f"a part of the table has no column {missing[0]!r}, unlike the first part; give all parts the same columns."
         )
     return batch.select(names)
 

@@ -88,7 +88,7 @@ class ArrowTable:
             columns.add_cells(c, *places_of(cell_texts))
 
     def _values(self, c: int, dictionary: pa.Array) -> _DictionaryCells:
-        """Return the cells and hashes of a dictionary, cached, as most batches come with an equal one."""
+        """Return the cells and hashes of a dictionary, cached because most batches share an equal one."""
         last = self._dictionaries.get(c)
         if last is not None and len(last[0]) == len(dictionary) and last[0].equals(dictionary):
             return last[1]

@@ -198,7 +198,7 @@ class DelimitedReader(FittingReader):
 
 
 class _RowCutter:
-    """Callable that cuts a file into whole rows; it infers the layout from the first data it is called with."""
+    """Callable that cuts a file into complete rows; it infers the layout from the first data it is called with."""
 
     def __init__(self, file: str, format: str) -> None:
         self._file, self._format = file, format

@@ -67,7 +67,7 @@ class SplitCells:
         return len(self.lines)
 
     def text(self, row: int, column: int, max_bytes: int = 40) -> str:
-        """Return the first bytes of a cell, at most `max_bytes`, as text without surrounding blanks."""
+        """Return up to `max_bytes` bytes of a cell as text, without surrounding blanks."""
         start, stop = (int(ends[row * self.width + column]) for ends in (self.starts, self.stops))
         return self.data[start : min(stop, start + max_bytes)].tobytes().decode("utf-8", "replace").strip(" \t")
 
@@ -131,7 +131,7 @@ def _is_number(text: bytes) -> bool:
 
 
 def whole_rows_size(data: np.ndarray, size: int, delimiter: int, width: int) -> int:
-    """Return how many bytes at the beginning of data[:size] are whole rows.
+    """Return how many bytes at the beginning of data[:size] are complete rows.
 
     Splitting these and then the rest gives the same cells as splitting all.
     """

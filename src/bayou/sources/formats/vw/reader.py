@@ -16,7 +16,7 @@ has no effect, and nothing is guessed.
   in VW. Tabs before the first "|" are errors (VW would drop all that precedes them). The quote mark is not part of the
   tag. A line without a label can only be predicted.
 - A third number (VW's base value) and other kinds of labels (`1:0.5 2:1`, `shared`) are errors, and so is a line
-  without "|", which VW takes for a tag.
+  without "|", which VW reads as a tag.
 - Names are any other bytes up to a blank, ":" or "|". A namespace is identified by its full name. That of `| a b` has
   no name. A namespace may be empty or occur twice; a scale applies up to the next "|".
 - `name` has the value 1, `name:number` that number, both times the namespace's scale. `name:text` is an indicator of
