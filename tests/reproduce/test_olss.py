@@ -95,7 +95,7 @@ def test_without_data_a_sentence_says_where_to_put_them(run, tmp_path, monkeypat
     monkeypatch.setenv("BAYOU_DATA", str(tmp_path / "nowhere"))
     done = run("olss-figure1", "--out", tmp_path)
     assert done.exit_code == 1
-    assert "with --data" in done.stderr
+    assert "--data FOLDER" in done.stderr
     monkeypatch.setenv("BAYOU_DATA", str(tmp_path))
     assert "has no file reuters" in run("olss-figure1", "--out", tmp_path).stderr
 

@@ -35,6 +35,8 @@ from bayou.kernels.compiling import kernel
 
 
 class PredictsThenLearns(Protocol):
+    """Learner that predicts each example of a batch before it learns it."""
+
     def learn(self, batch: Batch) -> np.ndarray:
         """Learn the examples, and return P(y = 1) of each (regression: its mean), predicted before it was learned."""
 

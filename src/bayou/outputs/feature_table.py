@@ -198,11 +198,7 @@ def _rows_by_column(strengths: FeatureStrengths, top: int | None) -> Iterable[li
     """Yield a row for each top feature of each column; a column without any gets a row without a feature."""
     columns = strengths.columns()[:top]
     if not columns:
-        reason = (
-            "its data have no columns"
-            if strengths.moments is not None
-            else "it has no feature counts: it was written by an earlier version or trained from Python"
-        )
+        reason = "its data have no columns" if strengths.moments is not None else "it has no feature counts"
         raise BadInput(f"ordering by column needs a model trained from a table: {reason}.")
     for column in columns:
         head = [column.name, column.spread, column.features]

@@ -16,7 +16,6 @@ from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 
 CLASS = "class"
-_ALL = ("binary", "multiclass", "regression")
 
 
 class PredictionColumn(NamedTuple):

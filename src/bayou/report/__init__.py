@@ -5,7 +5,8 @@
     write("report.html", ReportedRun(recorder, result))
 
 `recorder` samples the run, `uncertainty` separates epistemic from aleatoric uncertainty, `facts` computes all other
-numbers, `sentences` and `figures` present them as sentences and plots, and `page` assembles them into one file.
+numbers, `figures` draws them, and `page` fills the templates, which say them in words (`summary.html`,
+`captions.html`) and in tables (`page.html`), with the formats of `sentences`.
 """
 
 from bayou.report.facts import DataFacts, ReportedRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,8 +24,8 @@ from bayou.report.recorder import STRETCHES, Recorder, Sample, TopClass
 from bayou.report.uncertainty import UncertaintySplit, split
 from bayou.sources import Source
 
-# Numbers of features that are named in sentences, and that are drawn.
-NAMED, DRAWN = 12, 24
+# Number of features that are drawn.
+DRAWN = 24
 # Prefix of the index of a feature without a name.
 UNNAMED = "feature "
 # Number of classes, the commonest, that get a plot each.
@@ -102,42 +102,22 @@ class ReportedRun:
         return self.loss_of(self.result)
 
     @property
-    def is_regression(self) -> bool:
-        return bool(self.recorder.learner.record.task == "regression")
-
-    @property
-    def is_multiclass(self) -> bool:
-        """True if the task is multiclass."""
-        return bool(self.recorder.learner.record.task == "multiclass")
-
-    @property
     def loss_name(self) -> str:
-        return "squared_loss" if self.is_regression else "log_loss"
+        return "squared_loss" if self.recorder.record.task == "regression" else "log_loss"
 
     def loss_of(self, result: Any) -> float | None:
         """Return the loss of an evaluation; None without one."""
         return None if result is None else getattr(result, self.loss_name)
 
 
-@dataclass(frozen=True)
 class RunFacts:
-    """Numbers that `sentences` and `figures` need, computed on first use."""
+    """Numbers that the templates and `figures` need, computed on first use."""
 
-    run: ReportedRun
-    data: DataFacts = field(default_factory=DataFacts)
-
-    @property
-    def learner(self) -> Any:
-        return self.run.recorder.learner
-
-    @property
-    def result(self) -> Any:
-        return self.run.result
-
-    @property
-    def inner(self) -> str:
-        """The learner's name; for multiclass that of the learner of each class."""
-        return str(self.learner.parameters["learner"]) if self.is_multiclass else str(self.learner.name)
+    def __init__(self, run: ReportedRun, data: DataFacts | None = None) -> None:
+        self.run, self.data, self.result = run, data or DataFacts(), run.result
+        self.learner: Any = run.recorder.learner
+        self.is_regression, self.is_multiclass = (run.recorder.record.task == k for k in ("regression", "multiclass"))
+        self.link = str(self.learner.parameters.get("link", "logistic"))
 
     @cached_property
     def sample(self) -> Sample:
@@ -148,19 +128,7 @@ class RunFacts:
         """Sampled rows of the second half of the run, when most is learned."""
         return self.sample.second_half()
 
-    @property
-    def link(self) -> str:
-        return str(self.learner.parameters.get("link", "logistic"))
-
     # --- how good ---------------------------------------------------------------------------------------------------
-
-    @property
-    def is_regression(self) -> bool:
-        return self.run.is_regression
-
-    @property
-    def is_multiclass(self) -> bool:
-        return self.run.is_multiclass
 
     def class_names(self, labels: Iterable[float]) -> list[str]:
         """Return the names of classes by their labels; "–" for NaN, where no class was known."""
@@ -368,11 +336,6 @@ class RunFacts:
     def touched(self) -> np.ndarray:
         """Features whose weights differ from the prior."""
         return np.asarray(self.learner.touched)
-
-    @property
-    def table_load(self) -> float:
-        """Fraction of the weight table that is in use."""
-        return len(self.touched) / self.learner.n_features
 
     @property
     def collisions(self) -> float:

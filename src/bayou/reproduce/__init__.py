@@ -1,8 +1,9 @@
 """Reproduction of the papers' tables and figures: `bayou reproduce`.
 
 A folder is a paper, and each of its tables and figures is a module whose `run` fills a `Report`. To add one, write the
-module and add its name to the CONTENTS of its paper, in the order in which they are listed. `experiment` and `jobs` are
-what all papers share; `marginal_gaussian.study` has the steps of experiments on simulated streams.
+module and add its name to the CONTENTS of its paper, in the order in which they are listed. All papers share
+`experiment`; `marginal_gaussian.study` has the steps of experiments on simulated streams, and `jobs` runs their draws
+in processes.
 """
 
 from __future__ import annotations

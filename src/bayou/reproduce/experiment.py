@@ -153,7 +153,8 @@ def data_folder() -> Path:
 
 
 def in_words(minutes: float) -> str:
-    """
+    """Describe how long a number of minutes is.
+
     >>> in_words(0.2), in_words(1.2), in_words(9.4), in_words(200)
     ('a few seconds', 'about a minute', 'about 9 minutes', 'about 3.3 hours')
     """

@@ -7,11 +7,10 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from bayou.core.children import safe_environment
-
-Result_co = TypeVar("Result_co", covariant=True)
+from bayou.reproduce.marginal_gaussian.streams import PanelDraw, Trace
 
 # Seconds between two progress reports.
 SELDOM = 0.2
@@ -21,18 +20,7 @@ STOP = -math.inf
 _done: Any = None
 
 
-class Job(Protocol[Result_co]):
-    """Picklable unit of work for one process."""
-
-    @property
-    def work(self) -> float:
-        """Amount of work, in any unit that all jobs share."""
-
-    def run(self, on_work: Callable[[float], Any]) -> Sequence[Result_co]:
-        """Run the job and return its results; call `on_work` with each amount of work done."""
-
-
-def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[float], Any]) -> list[Result_co]:
+def run_all(jobs: Sequence[PanelDraw], processes: int, watch: Callable[[float], Any]) -> list[Trace]:
     """Run all jobs and return their results, in the order of the jobs whatever the number of processes."""
     total = sum(job.work for job in jobs)
     if min(processes, len(jobs)) <= 1:
@@ -42,8 +30,8 @@ def run_all(jobs: Sequence[Job[Result_co]], processes: int, watch: Callable[[flo
 
 
 def _in_processes(
-    jobs: Sequence[Job[Result_co]], processes: int, total: float, watch: Callable[[float], Any]
-) -> list[Result_co]:
+    jobs: Sequence[PanelDraw], processes: int, total: float, watch: Callable[[float], Any]
+) -> list[Trace]:
     # Spawn: a fork of a process with threads can hang.
     context = multiprocessing.get_context("spawn")
     done = context.Value("d", 0.0)
@@ -64,9 +52,9 @@ def _in_processes(
         return [result for k in range(len(jobs)) for result in futures[k].result()]
 
 
-def _one_after_another(jobs: Sequence[Job[Result_co]], total: float, watch: Callable[[float], Any]) -> list[Result_co]:
+def _one_after_another(jobs: Sequence[PanelDraw], total: float, watch: Callable[[float], Any]) -> list[Trace]:
     done = 0.0
-    results: list[Result_co] = []
+    results: list[Trace] = []
 
     def add(work: float) -> None:
         nonlocal done
@@ -88,7 +76,7 @@ class _Stopped(Exception):
     """The remaining jobs were cancelled."""
 
 
-def _run(job: Job[Result_co]) -> Sequence[Result_co]:
+def _run(job: PanelDraw) -> Sequence[Trace]:
     def add(work: float) -> None:
         with _done.get_lock():
             if _done.value == STOP:

@@ -29,7 +29,7 @@ def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], *inputs:
             may be left out, so that it can be overwritten, as by `--resume m.bayou --model m.bayou`.
     """
     for name, path in outputs.items():
-        check_place(name, path)
+        check_output_path(name, path)
     read = {identity for data in inputs for name in _files(data) if (identity := _identity(name, 0)) is not None}
     written: dict[Hashable, str] = {}
     for name, path in outputs.items():
@@ -38,7 +38,7 @@ def check_outputs(outputs: Mapping[str, str | os.PathLike[str] | None], *inputs:
         if identity in read:
             raise BadInput(f"{name} is {path}, which is also read and would be lost; choose another name.")
         if identity in written:
-            raise BadInput(f"{name} and {written[identity]} are both {path}; give each its own file.")
+            raise BadInput(f"{name} is {path}, and so is {written[identity]}; give each its own file.")
         written[identity] = name
 
 
@@ -59,7 +59,7 @@ def _identity(name: str, standard: int) -> Hashable:
     return STANDARD if name == STANDARD and standard == 1 else None
 
 
-def check_place(name: str, path: str | os.PathLike[str] | None) -> None:
+def check_output_path(name: str, path: str | os.PathLike[str] | None) -> None:
     """Raise BadInput if no file can be written to this path."""
     if path is None or checks.check_path(name, path) == "-":
         return

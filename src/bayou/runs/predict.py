@@ -16,17 +16,9 @@ from typing import Any
 import numpy as np
 
 from bayou import sources
+from bayou.core import checks
 from bayou.core.arrow import pa
 from bayou.core.batch import Batch
-from bayou.core.checks import (
-    check_bool,
-    check_choice,
-    check_int,
-    check_iterable,
-    check_str_list,
-    is_fraction,
-    shortened_repr,
-)
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
@@ -90,11 +82,11 @@ def predict(
     learner = model if isinstance(model, Learner) else load(model)
     z_score(level)  # raises BadInput if invalid
     quantiles = _shares(quantiles)
-    keep = list(check_str_list("keep", keep, "the names of some columns"))
-    explain = check_int("explain", explain, 0, MAX_EXPLAINED)
+    keep = list(checks.check_str_list("keep", keep, "the names of some columns"))
+    explain = checks.check_int("explain", explain, 0, MAX_EXPLAINED)
     if tags is not None:
-        check_bool("tags", tags)
-    if check_choice("horizon", horizon, HORIZONS) and not learner.supports_later:
+        checks.check_bool("tags", tags)
+    if checks.check_choice("horizon", horizon, HORIZONS) and not learner.supports_later:
         horizon = "next"
         if on_note is None:
             warnings.warn(ONLY_NEXT, stacklevel=2)
@@ -108,10 +100,10 @@ def predict(
 
 def _shares(quantiles: Sequence[float]) -> list[float]:
     """Return the probabilities of the requested quantiles. Raise BadInput if one is not between 0 and 1."""
-    probabilities = check_iterable("quantiles", quantiles, "probabilities")
+    probabilities = checks.check_iterable("quantiles", quantiles, "probabilities")
     for probability in probabilities:
-        if not is_fraction(probability):
-            shown_value = shortened_repr(probability).removesuffix(".0")
+        if not checks.is_fraction(probability):
+            shown_value = checks.shortened_repr(probability).removesuffix(".0")
             raise BadInput(f"{option('quantiles')} has {shown_value}; give numbers between 0 and 1, such as .1,.9.")
     return probabilities
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from bayou.core.errors import BadInput, BadModel
+from bayou.serve import request_bodies as bodies
 from bayou.serve.http_request import HttpRequest, Response
 from bayou.serve.log import ARROW, JSON
 from bayou.serve.messages import Messages
@@ -16,17 +17,6 @@ from bayou.serve.model_requests import LABEL_REQUEST, LEARN_REQUEST, PREDICT, Mo
 from bayou.serve.openapi import MAX_FEATURES, MAX_LEVEL, MIN_LEVEL, description
 from bayou.serve.owner import Owner
 from bayou.serve.pages import page
-from bayou.serve.request_bodies import (
-    LONG_BODY_BYTES,
-    Unfinished,
-    checked_id,
-    decompressed,
-    detect_body_format,
-    ids_to_remember,
-    labels_of,
-    lines_of,
-    row_ids,
-)
 from bayou.serve.responses import JSON_HEAD, RequestError, encode
 from bayou.serve.service import ModelService
 from bayou.serve.telemetry import OTHER, Telemetry
@@ -79,7 +69,7 @@ class App:
     ) -> None:
         self.models, self.tokens, self.single = models, tokens, single
         self._telemetry, self._messages, self._exposed = telemetry, messages, Metrics(models, telemetry)
-        self.unfinished = Unfinished(max_unfinished)
+        self.unfinished = bodies.Unfinished(max_unfinished)
         self.ends = False  # set when the server stops: event streams end
         self._listeners = 0
         # Routes of a model (also at the root if there is only one), and of the server.
@@ -147,7 +137,7 @@ class App:
         body = message.get("body", b"")
         if (
             message.get("more_body", True)
-            or len(body) > LONG_BODY_BYTES
+            or len(body) > bodies.LONG_BODY_BYTES
             or not body.startswith(b"{")
             or b"\n" in body
             or b'"id"' in body
@@ -214,7 +204,7 @@ class App:
         return await route.handler(request, served)
 
     def _check_sender(self, request: HttpRequest) -> None:
-        """Raise RequestError if another site's page made a browser send this request: it may run on this machine."""
+        """Raise RequestError if a page of another site made a browser, perhaps on this machine, send this request."""
         headers = request.headers
         host, origin = headers.get(b"host"), headers.get(b"origin")
         if origin is not None:
@@ -242,7 +232,7 @@ class App:
     async def _learn(self, request: HttpRequest, served: ModelService) -> Response:
         work = self._work(LEARN_REQUEST)
         key = request.header(b"idempotency-key") or request.parameter("request")
-        work.key = None if not key else checked_id(key)
+        work.key = None if not key else bodies.checked_id(key)
         return await self._rows(request, served, work)
 
     def _work(self, kind: int) -> ModelRequest:
@@ -252,21 +242,21 @@ class App:
         """Read the rows of a request and submit it."""
         owner = _available_owner(served)
         options, reading = served.options, owner.model.reading
-        work.body_format, in_lines = detect_body_format(request.header(b"content-type"), reading.forms)
+        work.body_format, in_lines = bodies.detect_body_format(request.header(b"content-type"), reading.forms)
         reading.check_form(work.body_format)
         work.level = _level(request.parameter("level"))
         body, encoding, body_format = request.body, request.header(b"content-encoding"), work.body_format
         given_id = request.parameter("id")
 
         def read() -> None:
-            text = decompressed(body, encoding, options.max_body)
+            text = bodies.decompressed(body, encoding, options.max_body)
             if encoding:
                 self.unfinished.add(request.scope, len(text))
-            work.lines, work.single = lines_of(text, body_format, in_lines, options.max_rows)
+            work.lines, work.single = bodies.lines_of(text, body_format, in_lines, options.max_rows)
             if not work.lines or work.lines == [b""]:
                 raise RequestError(422, "the body has no rows.")
             with_ids = None
-            if len(text) > LONG_BODY_BYTES or body_format == ARROW:
+            if len(text) > bodies.LONG_BODY_BYTES or body_format == ARROW:
                 work.read = reading.read(body_format, work.lines, work.kind == LEARN_REQUEST)
                 with_ids = work.read.with_ids
                 if work.read.n > options.max_rows:
@@ -275,9 +265,9 @@ class App:
             if given_id is None and not with_ids:
                 return
             if work.kind == LEARN_REQUEST:
-                work.row_ids = row_ids(work.lines, given_id, body_format)
+                work.row_ids = bodies.row_ids(work.lines, given_id, body_format)
                 return
-            work.ids = ids_to_remember(work.lines, given_id, body_format, work.single)
+            work.ids = bodies.ids_to_remember(work.lines, given_id, body_format, work.single)
             if work.ids is not None and options.read_only:
                 raise RequestError(
                     403, "this is a read-only replica, which predicts but remembers nothing. Omit the id."
@@ -285,7 +275,7 @@ class App:
             if work.ids is not None:
                 self.tokens.check(request.headers.get(b"authorization"), WRITE)
 
-        if len(body) > LONG_BODY_BYTES or encoding or body_format == ARROW:
+        if len(body) > bodies.LONG_BODY_BYTES or encoding or body_format == ARROW:
             owner.submit(work, served.pool, read)
         else:
             read()
@@ -294,13 +284,13 @@ class App:
 
     async def _label(self, request: HttpRequest, served: ModelService) -> Response:
         owner = _available_owner(served)
-        text = decompressed(request.body, request.header(b"content-encoding"), served.options.max_body)
-        labels, single = labels_of(text, served.options.max_rows)
+        text = bodies.decompressed(request.body, request.header(b"content-encoding"), served.options.max_body)
+        labels, single = bodies.labels_of(text, served.options.max_rows)
         if not labels:
             raise RequestError(422, "the body has no labels.")
         work = self._work(LABEL_REQUEST)
         work.lines, work.single = [label.body for label in labels], single
-        work.ids = [checked_id(label.id) for label in labels]
+        work.ids = [bodies.checked_id(label.id) for label in labels]
         owner.submit(work)
         return Response(await work.future)
 
@@ -310,7 +300,7 @@ class App:
         return Response(encode({"version": version, "file": file.as_posix()}))
 
     async def _features(self, request: HttpRequest, served: ModelService) -> Response:
-        top = _whole("top", request.parameter("top"), 50, MAX_FEATURES)
+        top = _whole_number("top", request.parameter("top"), 50, MAX_FEATURES)
         return Response(encode(await served.features(top)))
 
     async def _info(self, request: HttpRequest, served: ModelService) -> Response:
@@ -425,7 +415,7 @@ def _level(text: str | None) -> float:
     return level
 
 
-def _whole(name: str, text: str | None, default: int, max_value: int) -> int:
+def _whole_number(name: str, text: str | None, default: int, max_value: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 <= int(text) <= max_value):

@@ -45,17 +45,17 @@ class LastingProblem:
     def __init__(self, say: Callable[..., object], over: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._say, self._over, self._monotonic = say, over, monotonic
         self.text = ""
-        self._said_at, self._is_said = -math.inf, False
+        self._reported_at, self._is_reported = -math.inf, False
 
     def update(self, text: str) -> None:
         """Set the current problem, "" for none, and report it if that is due."""
         self.text = text
         if not text:
-            if self._is_said:
-                self._is_said = False
+            if self._is_reported:
+                self._is_reported = False
                 self._say(self._over, level="info")
-        elif self._monotonic() - self._said_at >= REPEAT_SECONDS:
-            self._said_at, self._is_said = self._monotonic(), True
+        elif self._monotonic() - self._reported_at >= REPEAT_SECONDS:
+            self._reported_at, self._is_reported = self._monotonic(), True
             self._say(text, level="error")
 
 

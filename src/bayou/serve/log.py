@@ -30,7 +30,6 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -111,7 +110,7 @@ def _packed(form: int, body: bytes) -> tuple[int, bytes]:
     """Return a body as the database stores it."""
     if len(body) < _LONG:
         return form, body
-    return form + _PACKED, _LENGTH.pack(len(body)) + _zstd().compress(body, asbytes=True)
+    return form + _PACKED, _LENGTH.pack(len(body)) + pa.Codec("zstd", 1).compress(body, asbytes=True)
 
 
 def _unpacked(form: int, body: bytes) -> tuple[int, bytes]:
@@ -119,13 +118,7 @@ def _unpacked(form: int, body: bytes) -> tuple[int, bytes]:
     if form < _PACKED:
         return form, body
     (length,) = _LENGTH.unpack_from(body)
-    return form - _PACKED, _zstd().decompress(memoryview(body)[_LENGTH.size :], length, asbytes=True)
-
-
-@lru_cache(1)
-def _zstd() -> Any:
-    """Return the codec at its fastest level; imported only for long bodies."""
-    return pa.Codec("zstd", 1)
+    return form - _PACKED, pa.Codec("zstd").decompress(memoryview(body)[_LENGTH.size :], length, asbytes=True)
 
 
 def _checksum(
@@ -152,7 +145,7 @@ class Log:
         is_new = not self.path.exists() or (write and self._died_in_creation())
         if is_new and not write:
             raise BadLog(f"{folder}: there is no log here; `bayou serve --data` makes one.")
-        with self._said():
+        with self._converted_errors():
             if is_new:  # SQLite gives its other files the same mode
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = self._connect()
@@ -169,7 +162,7 @@ class Log:
         self._unsigned: dict[str, str] | None = None
         self._pending: dict[int, LogEntry] = {}  # entries of the current transaction
         self._check_head()
-        with self._said():
+        with self._converted_errors():
             self.ids = LabelJoins(self._db, self._body_of) if write else None
         self._head = os.open(self._head_path, os.O_RDWR | os.O_CREAT, 0o600) if write else None
         self._files = {path: _file_id(path) for path in self._paths if path.exists()}
@@ -209,7 +202,7 @@ class Log:
         return True
 
     @contextlib.contextmanager
-    def _said(self) -> Iterator[None]:
+    def _converted_errors(self) -> Iterator[None]:
         """Convert SQLite's errors to BadLog or LogWriteError, with a message."""
         try:
             yield
@@ -280,7 +273,7 @@ class Log:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         assert self.ids is not None
-        with self._said():
+        with self._converted_errors():
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
@@ -296,12 +289,12 @@ class Log:
 
     def is_due(self, now: float) -> bool:
         """Return whether some ids have expired."""
-        with self._said():
+        with self._converted_errors():
             return self.ids is not None and self.ids.has_expired(now)
 
     def try_write(self, n_bytes: int) -> None:
-        """Write `n_bytes` bytes and remove them again; raise LogWriteError if the disk does not take them."""
-        with self._said():
+        """Write `n_bytes` bytes and delete them again; raise LogWriteError if they cannot be written."""
+        with self._converted_errors():
             self.put_meta("try", "0" * n_bytes)
             self._db.execute("DELETE FROM meta WHERE name = 'try'")
 
@@ -339,7 +332,7 @@ class Log:
 
     def _entries(self, last: int, until: int) -> Iterator[LogEntry]:
         while last < until:
-            with self._said():
+            with self._converted_errors():
                 rows = self._db.execute(
                     f"SELECT {_COLUMNS} FROM log WHERE n > ? AND n <= ? ORDER BY n LIMIT 1000", (last, until)
                 ).fetchall()
@@ -378,7 +371,7 @@ class Log:
             if len(data) != _HEAD.size:
                 return
             sequence, _, total = _HEAD.unpack(data)
-            with self._said():
+            with self._converted_errors():
                 row = self._db.execute("SELECT sum FROM log WHERE n = ?", (sequence,)).fetchone()
             if sequence and (row is None or row[0] + (1 << 63) != total):
                 raise self.damaged(f"it ends at entry {self.last:,}, but {sequence:,} were acknowledged")

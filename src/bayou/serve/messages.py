@@ -59,23 +59,15 @@ class Messages:
         self._write, self._format, self._on_error, self._clock = write, FORMATS[log_format], on_error, clock
         self._lock = threading.Lock()
         self._second = 0
-        self._said: Counter[int] = Counter()  # refused requests of this second, by status
+        self._reported: Counter[int] = Counter()  # refused requests of this second, by status
         self._suppressed: Counter[int] = Counter()
         self._backlog: queue.Queue[dict[str, Any] | None] = queue.Queue(MAX_BACKLOG)
         self._writer = threading.Thread(target=self._write_backlog, name="bayou-messages", daemon=True)
         self._writer.start()
 
-    def say(
-        self,
-        text: str,
-        *,
-        level: str = INFO,
-        model: str | None = None,
-        request_id: str | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Write a message now. With `error`, its traceback follows."""
-        self._write_record(self._record(text, level, error, model=model, request_id=request_id))
+    def say(self, text: str, *, level: str = INFO, error: BaseException | None = None, **about: str | None) -> None:
+        """Write a message now, `about` a model or a request. With `error`, its traceback follows."""
+        self._write_record(self._record(text, level, error, **about))
 
     def refused(
         self,
@@ -89,8 +81,8 @@ class Messages:
     ) -> None:
         """Report a refused request soon, unless many of this status were reported this second. Never blocks."""
         self.tick()
-        self._said[status] += 1
-        if self._said[status] > MAX_REFUSALS_PER_SECOND:
+        self._reported[status] += 1
+        if self._reported[status] > MAX_REFUSALS_PER_SECOND:
             self._suppressed[status] += 1
             return
         if len(sentence) > MAX_SENTENCE:
@@ -106,7 +98,7 @@ class Messages:
         second = int(self._clock())
         if second != self._second:
             self._second = second
-            self._said.clear()
+            self._reported.clear()
             for record in self._counts():
                 self._later(record, record["status"], record["suppressed"])
 

@@ -96,7 +96,7 @@ _TIMES = {
 
 
 def _build() -> dict[str, str]:
-    """Return versions and processor of this process. The processor is the one that kernels are compiled for."""
+    """Return the software versions of this process, and the processor that its kernels are compiled for."""
     writer = this_writer()
     return {"version": writer["bayou"], "python": platform.python_version()} | {
         name: writer[name] for name in ("numba", "processor")

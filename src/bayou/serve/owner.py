@@ -234,7 +234,7 @@ class Owner(threading.Thread):
         if read is None:
             return
         predictions = self.model.predict(read.batch)
-        by_level = {level: self._said(predictions, level) for level in {work.level for work in requests}}
+        by_level = {level: self._response_for(predictions, level) for level in {work.level for work in requests}}
         version, first = self.model.version, 0
         remembered: list[ModelRequest] = []
         for work in requests:
@@ -258,7 +258,7 @@ class Owner(threading.Thread):
         for index, chunk in enumerate(pieces(read.batch)):
             if index:
                 yield
-            response = self._said(self.model.predict(chunk), work.level)
+            response = self._response_for(self.model.predict(chunk), work.level)
             if work.ids is not None or work.single:
                 rows += response.rows
             else:
@@ -271,7 +271,7 @@ class Owner(threading.Thread):
         else:
             self._set_response(work, responses.several(chunks, self.model.version))
 
-    def _said(self, predictions: Any, level: float) -> responses.PredictionResponse:
+    def _response_for(self, predictions: Any, level: float) -> responses.PredictionResponse:
         response = responses.PredictionResponse(self.model.learner, [predictions], level)
         self.live.predicted(len(predictions.expected), response.sd)
         return response

@@ -14,7 +14,6 @@ from bayou.core.errors import BadInput
 from bayou.core.extras import Counters
 from bayou.core.incremental_snapshot import IncrementalSnapshot
 from bayou.core.learner import Learner
-from bayou.core.prediction import HORIZONS
 from bayou.recipe.feature_counts import FeatureCounts
 from bayou.serve.label_joins import LEARN
 from bayou.serve.log import ARROW, BadLog, Log, LogEntry
@@ -22,8 +21,6 @@ from bayou.serve.row_reader import ParsedRows, RowReader
 
 # Rows learned at once: a few milliseconds, for which predictions wait. Units are always cut at multiples of this.
 CHUNK_ROWS = 2048
-NEXT = "next"
-assert NEXT in HORIZONS
 
 
 class ServedModel:
@@ -122,7 +119,7 @@ class ServedModel:
 
     def predict(self, batch: Batch) -> Any:
         """Predict for the next rows of the stream."""
-        return self.learner.predict(batch, horizon=NEXT)
+        return self.learner.predict(batch, horizon="next")
 
     def of_full_stream(self, prediction: Any) -> Any:
         """Return predictions made while learning as `predict` would make them."""

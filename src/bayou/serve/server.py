@@ -45,7 +45,7 @@ LOOK_SECONDS = 15.0
 MODEL_FILES, SERVER_FILES = 5, 100
 # Further open files for connections, if the system allows that many.
 CONNECTION_FILES = 4096
-# Seconds between two watchdog messages to a supervisor.
+# Seconds between two watchdog messages to a supervisor, and between two reports of suppressed messages.
 WATCHDOG_SECONDS = 1.0
 # Seconds that requests in progress have to finish when the server stops.
 SHUTDOWN_SECONDS = 10
@@ -208,7 +208,6 @@ class Server:
         repeated = (
             (self._look_after_models, LOOK_SECONDS),
             (self._close_late, min(1.0, timeout / 4)),
-            (self._tick, 1.0),
             (self._report, WATCHDOG_SECONDS),
         )
         tasks = [asyncio.ensure_future(_repeat(action, seconds)) for action, seconds in repeated]
@@ -227,12 +226,9 @@ class Server:
     def _task_failed(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
         self._say(str(about.get("message", "a task failed")), level=ERROR, error=about.get("exception"))
 
-    async def _tick(self) -> None:
-        """Report how many messages were suppressed."""
-        self.messages.tick()
-
     async def _report(self) -> None:
-        """Notify systemd when all models are ready, and regularly that none is broken."""
+        """Report suppressed messages; notify systemd when all models are ready, and regularly that none is broken."""
+        self.messages.tick()
         if not self._is_ready and all(served.state == "ready" for served in self.models.values()):
             self._is_ready = True
             self._supervisor.tell("READY=1")

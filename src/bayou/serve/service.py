@@ -154,13 +154,13 @@ class ModelService:
         self.snapshot_at = _written_at(self.folder.snapshot(checked)) if checked else 0.0
         self._snapshot_examples = model.learner.examples  # so that a server that is often killed writes one, too
         log.ids.default = self.options.default_label(model.reading)
-        n_missing, said_at = log.last - model.version, time.monotonic()
+        n_missing, reported_at = log.last - model.version, time.monotonic()
         if n_missing:
             self._say_local(f"learning {n_missing:,} entries of the log that are newer than the snapshot")
         for unit in log.units(after=model.version):
             model.replay(log, unit)
-            if time.monotonic() - said_at > 5.0:
-                said_at = time.monotonic()
+            if time.monotonic() - reported_at > 5.0:
+                reported_at = time.monotonic()
                 self._say_local(f"{log.last - model.version:,} entries to go")
         warm_up(model)
         history, trouble = load_history(self.folder.path)

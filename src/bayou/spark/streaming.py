@@ -19,7 +19,7 @@ from bayou.core.spelling import option
 from bayou.core.storage import load
 from bayou.runs.learner_choice import start_from
 from bayou.runs.options import ParsedOptions, options_of
-from bayou.runs.output_paths import check_place
+from bayou.runs.output_paths import check_output_path
 from bayou.runs.train import Training
 from bayou.spark import columns, engine, tasks
 from bayou.spark.frames import as_files
@@ -63,7 +63,7 @@ def foreach_batch(
     >>> stream.writeStream.foreachBatch(learn).start()  # doctest: +SKIP
     """
     path = Path(check_path("model", model))
-    check_place("model", path)
+    check_output_path("model", path)
     large = check_int("large", large, 1)
     parsed = options_of(dict(options) | {"label": label, "learner": learner}, learner=None, settings=())
     start_from(learner, parsed.own.settings, None, None, dict(parsed.recipe))  # checks options

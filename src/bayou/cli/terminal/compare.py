@@ -23,7 +23,7 @@ class ComparisonTable(LiveDisplay):
     def __init__(self, entrants: Sequence[Entrant], source: Source, quiet: bool = False) -> None:
         super().__init__(source, quiet)
         self._entrants = entrants
-        self._widths = [max(12, len(entrant.spec) + 2) for entrant in entrants]
+        self._widths = [14, *(max(12, len(entrant.spec) + 2) for entrant in entrants)]
 
     def _new_live(self) -> Any:
         from rich.console import Console
@@ -38,17 +38,9 @@ class ComparisonTable(LiveDisplay):
             self._live.update(self._table(), refresh=True)
         examples = self._entrants[0].meter.examples
         if self._live is None and not self._quiet and examples >= self._next:
-            self._line(examples)
-
-    def _line(self, examples: int) -> None:
-        """Print a line with the losses so far, after a header the first time."""
-        if not self._has_header:
-            names = (f"{e.spec:>{width}}" for e, width in zip(self._entrants, self._widths, strict=True))
-            print_note(f"{f'{_loss_name(self._entrants)} after':>14}{''.join(names)}")
-            self._has_header = True
-        losses = (f"{_number(e.meter.loss):>{w}}" for e, w in zip(self._entrants, self._widths, strict=True))
-        print_note(f"{examples:>14,}{''.join(losses)}")
-        self._next_after(examples)
+            names = [f"{_loss_name(self._entrants)} after", *(entrant.spec for entrant in self._entrants)]
+            losses = [f"{examples:,}", *(_number(entrant.meter.loss) for entrant in self._entrants)]
+            self._print_row(names, losses, self._widths, examples)
 
     def _table(self) -> Any:
         from rich.table import Table

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
+from bayou.cli.terminal.output import print_note
 from bayou.sources import Source
 
 # Number of examples at the first line; each further line has twice as many.
@@ -50,7 +52,13 @@ class LiveDisplay:
         self._drawn = now
         return True
 
-    def _next_after(self, examples: int) -> None:
-        """Set the number of examples at the next line."""
+    def _print_row(self, names: Iterable[str], cells: Iterable[str], widths: Sequence[int], examples: int) -> None:
+        """Print a row of a growing table, after the header the first time; the next is due at twice the examples."""
+        for row in [cells] if self._has_header else [names, cells]:
+            self._print("".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)))
+        self._has_header = True
         while self._next <= examples:
             self._next *= 2
+
+    def _print(self, line: str) -> None:
+        print_note(line)

@@ -95,6 +95,8 @@ def column_in_words(column: Column) -> str:
         text += f", (x - {column.centre:g}) / {column.scale:g}"
     if column.knots:
         text += f", a slope from {column.knots[0]:g} to {column.knots[-1]:g}"
+    if column.raw_knots:
+        text += f", a raw slope from {column.raw_knots[0]:g} to {column.raw_knots[-1]:g}"
     if column.missing:
         text += f", {column.missing:.1%} missing"
     if column.parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,8 @@ class ProgressTable(LiveDisplay):
         elif not (self._quiet and note.detail):
             output.say_note(note)
 
-    def _print(self, cells: Iterable[str]) -> None:
-        self.say(Note("".join(cells)))
+    def _print(self, line: str) -> None:
+        self.say(Note(line))
 
     def update(self, progress: Progress) -> None:
         """Update the display; call this after each batch."""
@@ -88,13 +88,8 @@ class ProgressTable(LiveDisplay):
             f"{meter.nonzeros / examples:.1f}",
             f"{examples / self._seconds:,.0f}",
         )
-        if not self._has_header:
-            names = (name.format(_in_words(meter)) for name in COLUMNS)
-            self._print(f"{name:>{width}}" for name, width in zip(names, WIDTHS, strict=True))
-            self._has_header = True
-        self._print(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
+        self._print_row((name.format(_in_words(meter)) for name in COLUMNS), cells, WIDTHS, examples)
         self._last_weight, self._last_loss = meter.weight, loss
-        self._next_after(examples)
 
 
 def _in_words(meter: BaseMeter) -> str:
@@ -114,7 +109,8 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
     """Print the results to standard output; what was skipped, and where the model is, to standard error."""
     result = run.evaluation
     output.say_skipped(run)
-    lines = [("examples", f"{result.examples:,}"), ("features per example", _ratio(result.nonzeros, result.examples))]
+    per_example = f"{result.nonzeros / result.examples:.1f}" if result.examples else "-"
+    lines = [("examples", f"{result.examples:,}"), ("features per example", per_example)]
     later_loss = run.later_loss if run.later_loss is not None and run.later_loss.differs else None
     held_out = f"held out ({run.held_out_rows}), predicted by the finished model"
     scores = [("", result)] + ([("held-out ", run.held_out)] if run.held_out else [])
@@ -148,7 +144,3 @@ def summarise(run: TrainingRun, path: Path | None) -> None:
         output.print_note(f"the model is in {path}")
     else:
         output.print_note("nothing was saved; --model FILE keeps what was learned")
-
-
-def _ratio(numerator: float, denominator: float) -> str:
-    return f"{numerator / denominator:.1f}" if denominator else "-"

@@ -28,12 +28,8 @@ def confusion(facts: RunFacts) -> Figure | None:
         _shares("of the actual", table, names, table.sum(axis=1, keepdims=True)),
         _shares("of the predicted", table, names, table.sum(axis=0, keepdims=True)),
     ]
-    caption = (
-        "Actual classes down, most probable classes across: the diagonal is correct. Shares are of all rows of the "
-        "actual class, or of all rows predicted as a class; hover over a cell for both."
-    )
     height = 340 if n <= HALF else 120 + 42 * n if n <= WRITTEN else 150 + 24 * n
-    return Figure("confusion", "Which class is taken for which", caption, views, height=height, wide=n > HALF)
+    return Figure("confusion", "Which class is taken for which", views, height=height, wide=n > HALF)
 
 
 def _table(facts: RunFacts) -> tuple[np.ndarray, list[str]]:
@@ -112,12 +108,8 @@ def class_reliability(facts: RunFacts) -> Figure | None:
         title = {"text": draw.escaped(sentences.shortened(names[k], 16)), "showarrow": False, "font": {"color": "@ink"}}
         position = {"xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "xanchor": "left", "yanchor": "bottom"}
         arranged["annotations"].append(title | position | {"x": 0.0, "y": 1.0})
-    caption = (
-        "For each of the commonest classes: across, its predicted probabilities in groups of equal size; up, how often "
-        "it was that class. On the dashed line a probability means what it says. Each has its own scale."
-    )
     question, views = "Do the probabilities of each class hold?", [View("", data, arranged)]
-    return Figure("class-reliability", question, caption, views, height=80 + 200 * lines, wide=True)
+    return Figure("class-reliability", question, views, height=80 + 200 * lines, wide=True)
 
 
 def _curve(facts: RunFacts, curve: dict[str, np.ndarray], name: str) -> tuple[list[dict[str, Any]], float]:

@@ -39,14 +39,14 @@ class View:
 
 @dataclass(frozen=True)
 class Figure:
-    """Figure of the page, with one or several views to choose from."""
+    """Figure of the page, with one or several views to choose from; `captions.html` explains how to read it."""
 
     key: str
     title: str
-    how: str  # explains how to read it
     views: list[View]
     height: int = 340
     wide: bool = False
+    note: str = ""  # what the caption says besides
 
     def plain(self) -> dict[str, Any]:
         """Return the dictionary that page.js reads."""
@@ -170,7 +170,7 @@ def dotted(facts: RunFacts) -> np.ndarray:
     return np.sort(np.random.default_rng(0).choice(len(mass), DOTS, replace=False, p=mass / mass.sum()))
 
 
-def place(sample: Sample, k: int) -> str:
+def row_label(sample: Sample, k: int) -> str:
     """Return the line or example number of row k of a sample, with its tag."""
     tag = sample.tags[k]
     return sentences.row_name(sample.line[k], sample.row[k]) + (

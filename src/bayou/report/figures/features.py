@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bayou.core.prediction import z_score
 from bayou.outputs.features import ColumnStrength, FeatureStrengths
-from bayou.outputs.group_priors import GroupPrior, group_priors
+from bayou.outputs.group_priors import group_priors
 from bayou.outputs.pair_features import PairStrengths, has_pairs, pair_strengths
 from bayou.report import sentences
 from bayou.report.facts import DRAWN, UNNAMED, RunFacts
@@ -28,84 +29,52 @@ def columns(facts: RunFacts) -> Figure | None:
     if not views:
         return None
     priors = [prior for prior in group_priors(facts.learner) if prior.column is not None]
-    caption = (
-        "The standard deviation over the rows of each column's part of the score: a column whose values hardly differ "
-        "in their weights, or that nearly always has the same value, moves little. Hover over one for its most telling "
-        "values."
-    )
     if priors:
-        views.append(_priors_view(priors))
-        caption += (
-            " “Prior scale”: how large the weights of a column are expected to be before any of them is known, as "
-            "learned from its others: a new value of a column at the top may say a lot, one at the bottom very little."
-        )
-    return Figure("columns", "Columns", caption, views, height=_height(views), wide=True)
+        title, hover = "weights of about (sd of the learned prior)", "weights of about %{x:.3g}"
+        views.append(_bars_view("prior scale", priors, [prior.sd for prior in priors], title, hover))
+    return Figure("columns", "Columns", views, height=_height(views), wide=True)
 
 
 def _columns_view(view: str, strengths: FeatureStrengths, columns: list[ColumnStrength]) -> View:
-    custom = [
-        [
-            draw.escaped(sentences.shortened(column.name, 80)),
-            sentences.count(column.features, "feature"),
-            "<br>".join(
-                f"{sentences.signed(strengths.mean[i])} {draw.escaped(sentences.shortened(strengths.name(i), 60))}"
-                for i in column.top_features[:NAMED_VALUES].tolist()
-            ),
-        ]
+    values = [
+        "<br>".join(
+            f"{sentences.signed(strengths.mean[i])} {draw.escaped(sentences.shortened(strengths.name(i), 60))}"
+            for i in column.top_features[:NAMED_VALUES].tolist()
+        )
         for column in columns
     ]
-    sizes, names = [column.spread for column in columns], [column.name for column in columns]
+    title, sizes = "how far it moves the score from row to row (sd)", [column.spread for column in columns]
     hover = "moves the score by %{x:.3g} (sd)<br>%{customdata[2]}"
-    return _bars_view(
-        sentences.shortened(view, 16), names, sizes, "how far it moves the score from row to row (sd)", custom, hover
-    )
-
-
-def _priors_view(priors: list[GroupPrior]) -> View:
-    custom = [
-        [draw.escaped(sentences.shortened(prior.name, 80)), sentences.count(prior.features, "feature")]
-        for prior in priors
-    ]
-    sizes, names = [prior.sd for prior in priors], [prior.name for prior in priors]
-    hover = "weights of about %{x:.3g}"
-    return _bars_view("prior scale", names, sizes, "weights of about (sd of the learned prior)", custom, hover)
+    return _bars_view(sentences.shortened(view, 16), columns, sizes, title, hover, values)
 
 
 def _bars_view(
-    view: str, names: list[str], sizes: list[float], title: str, custom: list[list[str]], hover: str
+    view: str, columns: Sequence[Any], sizes: list[float], title: str, hover: str, ends: Sequence[str] = ()
 ) -> View:
-    """Return a view with one bar per column. Hover texts begin with the two entries of `custom`, then `hover`."""
+    """Return a view with one bar per column, each with a `name` and its number of `features`, for which hover texts
+    have a line, then `hover` and the column's entry of `ends`.
+    """
+    about = [[draw.escaped(sentences.shortened(c.name, 80)), sentences.count(c.features, "feature")] for c in columns]
     bars = {
         "type": "bar",
         "orientation": "h",
         "x": sizes,
         "y": list(range(len(sizes))),
         "marker": {"color": "@blue/65"},
-        "customdata": custom,
+        "customdata": [[*line, end] for line, end in zip(about, ends, strict=True)] if ends else about,
         "hovertemplate": f"<b>%{{customdata[0]}}</b>, %{{customdata[1]}}<br>{hover}<extra></extra>",
     }
-    return View(view, [bars], _named_rows(names, draw.axis(title, rangemode="tozero")))
+    return View(view, [bars], _named_rows([column.name for column in columns], draw.axis(title, rangemode="tozero")))
 
 
 def features(facts: RunFacts) -> Figure | None:
+    title, orders = "Features", (("carry the most", "share"), ("largest", "mean"), ("surest", "z"))
+    listed = [(name, facts.strengths, by) for name, by in orders]
     if facts.is_multiclass:
-        return _features_of_classes(facts)
-    strengths = facts.strengths
-    orders = (("carry the most", "share"), ("largest", "mean"), ("surest", "z"))
-    views = [_weights_view(name, strengths, top) for name, by in orders if len(top := strengths.top(DRAWN, by))]
-    if not views:
-        return None
-    intervals = " with 95% intervals" if strengths.sd is not None else ""
-    pull = "make the number larger" if facts.is_regression else "make a positive more likely"
-    caption = (
-        f"Weights{intervals}. Right of 0 they {pull}, left of it the opposite. “Carry the most”: by each "
-        "feature's share of the variance of the scores; a large weight of a rare feature carries little."
-    )
-    if strengths.centred_columns:
-        caption += " Of a column that every row has a value of, 0 is the mean over the rows."
-    if not facts.learner.record.linear:
-        caption += f" The {facts.learner.name}'s score is not just their sum: they are a linear picture of it."
-    return Figure("features", "Features", caption, views, height=_height(views), wide=True)
+        title = "Features of each class"
+        listed = [(sentences.shortened(name, 16), strengths, "share") for name, strengths in facts.class_strengths]
+    views = [_weights_view(name, of, top) for name, of, by in listed if len(top := of.top(DRAWN, by))]
+    return Figure("features", title, views, height=_height(views), wide=True) if views else None
 
 
 def pairs(facts: RunFacts) -> Figure | None:
@@ -115,11 +84,8 @@ def pairs(facts: RunFacts) -> Figure | None:
     if not len(lanes.mean):
         return None
     views = [_pairs_view(name, lanes, lanes.top(DRAWN, by)) for name, by in (("largest", "mean"), ("surest", "z"))]
-    caption = (
-        f"What two features say only together, with 95% intervals, of {sentences.count(len(lanes.mean), 'pair')} "
-        "seen. Right of 0, both together make a positive more likely than each does alone."
-    )
-    return Figure("pairs", "Pairs of features", caption, views, height=_height(views), wide=True)
+    seen = sentences.count(len(lanes.mean), "pair")
+    return Figure("pairs", "Pairs of features", views, height=_height(views), wide=True, note=seen)
 
 
 def _pairs_view(name: str, strengths: PairStrengths, listed: list[int]) -> View:
@@ -140,25 +106,6 @@ def _dots_view(
         ends = {"type": "data", "array": draw.numbers(z_score(0.95) * sd)}
         trace["error_x"] = ends | {"color": "@ink/45", "thickness": 1.6, "width": 0}
     return View(view, [trace], _named_rows(names, draw.axis("weight", zeroline=True)))
-
-
-def _features_of_classes(facts: RunFacts) -> Figure | None:
-    """Return a figure with a view for each of the commonest classes."""
-    views = [
-        _weights_view(sentences.shortened(name, 16), strengths, top)
-        for name, strengths in facts.class_strengths
-        if len(top := strengths.top(DRAWN, "share"))
-    ]
-    if not views:
-        return None
-    intervals = " with 95% intervals" if facts.strengths.sd is not None else ""
-    caption = (
-        f"For each of the commonest classes, the weights that carry the most{intervals}, against the average class: "
-        "right of 0 they speak for it, left of it against it. They are a linear picture of the score."
-    )
-    if facts.strengths.centred_columns:
-        caption += " Of a column that every row has a value of, 0 is the mean over the rows."
-    return Figure("features", "Features of each class", caption, views, height=_height(views), wide=True)
 
 
 def _weights_view(name: str, strengths: FeatureStrengths, top: np.ndarray) -> View:
@@ -203,13 +150,8 @@ def inclusion(facts: RunFacts) -> Figure | None:
         trace["hovertemplate"] = trace["hovertemplate"].replace("%{y", "%{x")
         names = [strengths.name(k, UNNAMED) for k in top.tolist()]
         views.append(View("by name", [trace], _named_rows(names, needed)))
-    expected = float(strengths.inclusion.sum())
-    caption = (
-        "The probability that a feature is needed at all, next to its weight. Of "
-        f"{sentences.count(len(strengths), 'feature')} seen, {expected:,.0f} are expected to be needed."
-    )
     height = 110 + 22 * max(len(top), 8)
-    return Figure("inclusion", "Which features are needed", caption, views, height=height, wide=True)
+    return Figure("inclusion", "Which features are needed", views, height=height, wide=True)
 
 
 def _needed(strengths: FeatureStrengths, top: np.ndarray) -> dict[str, Any]:

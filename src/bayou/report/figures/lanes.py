@@ -35,11 +35,7 @@ def lanes(facts: RunFacts) -> Figure | None:
     bank_loss = [next((p["loss"] for p in lane_states if "share" in p), math.nan) for _, lane_states in looks]
     if np.isfinite(bank_loss).all():
         views.append(_lane_losses(example, loss - np.array(bank_loss)[:, None], names, listed, x))
-    caption = (
-        "The lanes are learners with different priors that learn side by side. Weight: how much each counts, by how "
-        "well it has predicted. Loss: its own mean loss so far minus that of the whole; above 0 it does worse."
-    )
-    return Figure("lanes", f"Inside the {facts.learner.name}", caption, views, height=400, wide=True)
+    return Figure("lanes", f"Inside the {facts.learner.name}", views, height=400, wide=True)
 
 
 def _column(lane_states: list[dict[str, Any]], quantity: str, names: list[str], absent: float) -> list[float]:

@@ -38,13 +38,8 @@ def loss(facts: RunFacts) -> Figure:
     if held_out_loss is not None:
         heights.append(held_out_loss)
         data.append(draw.line(ends, np.full(2, held_out_loss), "held out", "@orange", dash="dot"))
-    caption = (
-        "The mean loss of all predictions so far, and of those since the last point. Lower is better. Each example "
-        "was predicted before it was learned from, so this is how well it does on the next example, given all labels "
-        "before it."
-    )
     views = [View("", data, _layout(facts.run.loss_name, heights, last))]
-    return Figure("loss", "Loss over time", caption, views, wide=True)
+    return Figure("loss", "Loss over time", views, wide=True)
 
 
 def compared(runs: Sequence[ReportedRun]) -> Figure:
@@ -63,8 +58,7 @@ def compared(runs: Sequence[ReportedRun]) -> Figure:
         heights += list(loss[curve["example"] >= min(100, run.result.examples)])
         last = max(last, run.result.examples)
     views = [View("", data, _layout(runs[0].loss_name, heights, last))]
-    caption = "The mean loss of all predictions so far; all learners saw the same examples in the same order."
-    return Figure("compared", "Loss of each", caption, views, height=400, wide=True)
+    return Figure("compared", "Loss of each", views, height=400, wide=True)
 
 
 def _layout(loss_name: str, heights: list[float], last: int) -> dict[str, Any]:

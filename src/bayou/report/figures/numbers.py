@@ -31,9 +31,8 @@ def predicted(facts: RunFacts) -> Figure | None:
     ends = draw.numbers([low - margin, high + margin])
     axes = draw.layout(draw.axis("predicted", range=ends), draw.axis("actual", range=ends), showlegend=False)
     views = [View("", [draw.diagonal(low, high), *traces], axes)]
-    caption = "A sample of the predictions from the second half of the run. On the dashed line they were right."
-    caption += _counted(beyond, len(sample))
-    return Figure("predicted", "Predicted and actual numbers", caption, views, wide=True)
+    note = _counted(beyond, len(sample))
+    return Figure("predicted", "Predicted and actual numbers", views, wide=True, note=note)
 
 
 def residuals(facts: RunFacts) -> Figure | None:
@@ -46,24 +45,23 @@ def residuals(facts: RunFacts) -> Figure | None:
     low, high = draw.usual(settled if len(settled) else missed)
     data = []
     if facts.has_posterior:
-        reach = _halves(facts)
+        lower, upper = facts.interval(sample, LEVEL)
+        reach = facts.averages((upper - lower) / 2.0)  # half the mean width of the intervals of each stretch
         low, high = min(low, -float(reach[-1])), max(high, float(reach[-1]))
         for sign in (1.0, -1.0):
             edge = np.clip(sign * reach, 2 * low, 2 * high)
             drawn = draw.line(example, edge, "90% intervals", "@orange", width=1.6, hover="%{y:.3g}")
             data.append(drawn | {"showlegend": sign > 0})
-    keep = _spread(sample)
+    # Spread evenly over the sample, so that early stretches show too.
+    keep = np.unique(np.linspace(0, len(sample) - 1, draw.DOTS).astype(np.int64))
     drawn_rows = sample[keep]
     traces, beyond = _dots(drawn_rows, drawn_rows.row + 1.0, missed[keep], None, (low, high))
     margin = 0.04 * (high - low)
     x = draw.examples_axis(float(max(drawn_rows.row[0], 0) + 1), float(sample.row[-1] + 1))
     y = draw.axis("actual − predicted", range=draw.numbers([low - margin, high + margin]), zeroline=True)
     views = [View("", traces + data, draw.layout(x, y))]
-    caption = "How far each prediction was off, as it learned. Early and late rows are shown alike; above 0: too low."
-    if facts.has_posterior:
-        caption += " Between the lines, half the mean width of the 90% intervals, nine of ten should lie."
-    caption += _counted(beyond, len(drawn_rows))
-    return Figure("residuals", "What it missed, over time", caption, views, wide=True)
+    note = _counted(beyond, len(drawn_rows))
+    return Figure("residuals", "What it missed, over time", views, wide=True, note=note)
 
 
 def coverage(facts: RunFacts) -> Figure | None:
@@ -82,23 +80,7 @@ def coverage(facts: RunFacts) -> Figure | None:
     bottom = min(0.5, float(lower[example >= min(100, example[-1])].min()) - 0.05)
     y = draw.axis("inside", range=draw.numbers([max(bottom, 0.0), 1.02]), tickformat=".0%")
     views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
-    caption = (
-        "The share of the rows kept whose number fell inside its 90% interval. Above the dashed line "
-        "intervals were too wide, below it too narrow. Bars: 95% confidence. Over all rows it is "
-        f"{sentences.percent(facts.result.coverage)}."
-    )
-    return Figure("coverage", "Do the intervals hold?", caption, views, wide=True)
-
-
-def _halves(facts: RunFacts) -> np.ndarray:
-    """Return half the width of the 90% intervals, averaged over each stretch."""
-    low, high = facts.interval(facts.sample, LEVEL)
-    return facts.averages((high - low) / 2.0)
-
-
-def _spread(sample: Sample, max_rows: int = 1500) -> np.ndarray:
-    """Return the rows to draw, spread evenly over the sample so that early stretches show too."""
-    return np.unique(np.linspace(0, len(sample) - 1, max_rows).astype(np.int64))
+    return Figure("coverage", "Do the intervals hold?", views, wide=True)
 
 
 def _dots(
@@ -117,9 +99,9 @@ def _dots(
         ("predictions", ~out, {"color": "@blue/55", "size": 5}),
         ("beyond the axes", out, {"color": "@orange", "size": 9, "symbol": symbol[out].tolist()}),
     ):
-        rows, format_number = sample[mask], sentences.number
+        rows, text = sample[mask], sentences.number
         custom = [
-            [draw.place(rows, k), format_number(expected), format_number(actual), sentences.signed(actual - expected)]
+            [draw.row_label(rows, k), text(expected), text(actual), sentences.signed(actual - expected)]
             for k, (expected, actual) in enumerate(zip(rows.expected, rows.label, strict=True))
         ]
         if custom:

@@ -35,18 +35,8 @@ def reliability(facts: RunFacts) -> Figure:
     ends = float(min(p.min(), rate.min())) - 0.5, float(max(p.max(), rate.max())) + 0.5
     scale = {"range": draw.numbers(ends)} | draw.odds_ticks(*ends)
     views.append(View("log-odds", _groups(p, rate, low, high, custom, ends[1], ends[0]), _against(scale)))
-    caption = (
-        "Predictions in groups of equal size, from low to high: the probability that was predicted, and how often it "
-        "happened. On the dashed line a probability means what it says. Bars: where the true rate lies, with 95% "
-        "confidence."
-    )
-    if facts.is_multiclass:
-        caption = (
-            "How probable the most probable class was, and how often it was the right one. On the dashed line a "
-            "probability means what it says. Bars: where the true rate lies, with 95% confidence."
-        )
     wide = facts.is_multiclass and len(facts.result.classes["label"]) > HALF
-    return Figure("reliability", "Do the probabilities hold?", caption, views, wide=wide)
+    return Figure("reliability", "Do the probabilities hold?", views, wide=wide)
 
 
 def _against(scale: dict[str, Any]) -> dict[str, Any]:
@@ -93,8 +83,4 @@ def scores(facts: RunFacts) -> Figure | None:
             data.append(draw.bars(edges, odds[has_label], sample.stream_weight[has_label], name, colour, log_odds=True))
     x = draw.axis("predicted probability, on a log-odds scale", **draw.odds_ticks(edges[0], edges[-1]))
     views = [View("", data, draw.histogram_layout(x, draw.axis("share of that label", tickformat=".0%")))]
-    caption = (
-        "The probabilities given to examples that turned out positive, and to those that turned out negative. The "
-        "further apart the two hills are, the better it separates them."
-    )
-    return Figure("scores", "Predictions by label", caption, views)
+    return Figure("scores", "Predictions by label", views)

@@ -27,11 +27,7 @@ def split_over_time(facts: RunFacts) -> Figure:
     top = 1.1 * max(float(total[settled].max()), float(np.median(time["loss"][settled])))
     y = draw.axis("squared loss" if facts.is_regression else "nats per example", range=draw.numbers([0.0, top or 1.0]))
     views = [View("", data, draw.layout(draw.examples_axis(float(example[0]), float(example[-1])), y, "x unified"))]
-    caption = (
-        "The loss it expected, in two parts. Chance remains, however many examples arrive; lack of examples shrinks as "
-        "they do. Where the dotted line of the actual loss lies above both, it was overconfident."
-    )
-    return Figure("split", "What it does not know, over time", caption, views, wide=True)
+    return Figure("split", "What it does not know, over time", views, wide=True)
 
 
 def deviations(facts: RunFacts) -> Figure | None:
@@ -51,10 +47,8 @@ def deviations(facts: RunFacts) -> Figure | None:
     of = "the expected number" if facts.is_regression else of
     y = draw.axis("share of predictions", tickformat=".0%")
     views = [View("", data, draw.histogram_layout(draw.axis(f"standard deviation of {of}"), y))]
-    text = "How uncertain the predictions were, early and late in the run. The last bar holds everything beyond it."
-    if logistic:
-        text += " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1."
-    return Figure("deviations", "How unsure it is", text, views, wide=facts.is_regression)
+    note = " An sd of 1 means that odds of 1 : 1 may just as well be 1 : 7 or 7 : 1." if logistic else ""
+    return Figure("deviations", "How unsure it is", views, wide=facts.is_regression, note=note)
 
 
 def split_scatter(facts: RunFacts) -> Figure | None:
@@ -74,7 +68,7 @@ def split_scatter(facts: RunFacts) -> Figure | None:
             continue
         custom = [
             [
-                draw.place(sample, k),
+                draw.row_label(sample, k),
                 draw.escaped(sentences.format_prediction(facts, sample, k)),
                 f"{sentences.percent(low[k])} to {sentences.percent(high[k])}",
             ]
@@ -84,8 +78,4 @@ def split_scatter(facts: RunFacts) -> Figure | None:
         data.append(draw.dots(aleatoric[mask], epistemic[mask], marker, custom, HOVER, name=name))
     x = draw.axis("chance in the label (aleatoric), nats", rangemode="tozero")
     y = draw.axis("lack of examples (epistemic), nats", rangemode="tozero")
-    caption = (
-        "A sample of the predictions from the second half of the run. Far right: nearly a coin toss, and known to be "
-        "one. High up: something in the example is new; labels for such examples teach the most."
-    )
-    return Figure("dots", "Coin tosses and new things", caption, [View("", data, draw.layout(x, y))])
+    return Figure("dots", "Coin tosses and new things", [View("", data, draw.layout(x, y))])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bayou.reproduce.experiment import Report
 from bayou.reproduce.marginal_gaussian import picture, study
-from bayou.reproduce.marginal_gaussian.streams import Panel
-from bayou.reproduce.marginal_gaussian.study import random_panel
+from bayou.reproduce.marginal_gaussian.study import Panel, random_panel
 
 
 def panels() -> list[Panel]:

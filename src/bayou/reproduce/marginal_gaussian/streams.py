@@ -59,6 +59,8 @@ class Method:
 
 @dataclass(frozen=True)
 class Contestant:
+    """Learner at one setting of a method."""
+
     method: str
     setting: str
     learner: Any

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -55,7 +54,7 @@ def folder(data: Sequence[str]) -> Path:
     path = Path(data[0]) if data else data_folder()
     if not path.is_dir():
         raise BadInput(
-            f"the data sets were not found: {path} is not a folder. Give their folder with --data or in the "
+            f"the data sets were not found: {path} is not a folder. Give it with --data FOLDER, or in the "
             "environment variable BAYOU_DATA."
         )
     return path
@@ -130,9 +129,11 @@ def _in_time(name: str, columns: dict[str, np.ndarray], y: np.ndarray, share: fl
 
 def flights(path: Path) -> Problem:
     """Return arrivals more than 15 minutes late, New York 2013; the first half of the year is for training."""
+    from pyarrow import compute as pc
     from pyarrow import csv
 
-    table = csv.read_csv(_file(path, "nycflights13.csv.gz")).filter(_there("arr_delay")).sort_by("time_hour")
+    has_arrived = pc.field("arr_delay").is_valid()
+    table = csv.read_csv(_file(path, "nycflights13.csv.gz")).filter(has_arrived).sort_by("time_hour")
 
     def column(name: str) -> np.ndarray:
         return table[name].to_numpy().astype(str)
@@ -143,12 +144,6 @@ def flights(path: Path) -> Problem:
         columns[f"{a} x {b}"] = np.char.add(np.char.add(column(a), "/"), column(b))
     is_late = table["arr_delay"].to_numpy().astype(float) > 15
     return _in_time("flights", columns, is_late, 0.5, ("Jul-Aug", "Sep-Oct", "Nov-Dec"))
-
-
-def _there(name: str) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.is_valid(pc.field(name))
 
 
 def talkingdata(path: Path) -> Problem:

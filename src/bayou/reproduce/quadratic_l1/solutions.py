@@ -88,7 +88,8 @@ def after(gaps: Sequence[float], z: int) -> float:
 
 
 def shown(gap: float) -> str:
-    """
+    """Format a gap with three decimals, a small one by its power of ten.
+
     >>> shown(28.2904), shown(0.0472), shown(3e-4), shown(2e-12)
     ('28.290', '0.047', '3.0e-04', '0')
     """
