@@ -8,10 +8,10 @@ A rule is an edited recipe (the fitted roles of the columns, less or more what t
     ids      before: whole numbers whose values have indicators by evidence are bins alone. After: today's recipe
     still    before: a month or a day of the month that has one value in the first rows has no slope
     beside   after: columns with an indicator for each value of many (whole) have a rank slope, too
-    raw      after: bins and whole columns also have (x - mean)/sd, cut at 5; a signed logarithm, standardized, if the
-             fourth moment exceeds 10. Not if its squared correlation with the rank slope is above .98, nor if one value
-             has half of the rows; for numbers, not at all if all slopes are more than 128
+    raw      after: bins and whole columns also have a raw slope (`--slope raw`)
     passes   after: three passes instead of one
+    later    before: the last 25% predicted for the next row, by the combination of a model that keeps learning. After:
+             for later rows. Only the columns `later` differ
 
 Options of the learner are for two classes alone. Sets are cut to `--rows` rows, evenly. ~: rows shuffled first.
 `frappe codes` has its users and apps renumbered at random, as ids come; in the file, apps are numbered nearly by
@@ -36,15 +36,13 @@ from bayou import sources
 from bayou.evaluate.meters import meter_for
 from bayou.recipe.recipe import FIT_ROWS, Column, Recipe
 from bayou.sources.table import column_roles, value_evidence
-from bayou.sources.table.binning import centre_and_scale, knots_and_levels
+from bayou.sources.table.binning import knots_and_levels
 from bayou.sources.table.value_evidence import MAX_BIN_EVIDENCE
 
 LABEL = "label"
 # The reason given for columns whose values have indicators by evidence ends so.
 BY_EVIDENCE = "values besides bins"
 LEARNED = 0.75
-# Largest value of a raw slope, its largest squared correlation with the rank slope, and for numbers the most slopes.
-CUT, SAME, MOST_SLOPES = 5.0, 0.98, 128
 
 
 # --- sets -------------------------------------------------------------------------------------------------------------
@@ -188,46 +186,16 @@ def beside(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
     def change(column: Column) -> Column:
         if column.role != "whole" or column.knots:
             return column
-        knots, levels = knots_and_levels(_numbers(frame, column)[:FIT_ROWS])
+        x = pd.to_numeric(frame[column.name], errors="coerce").to_numpy(float)
+        knots, levels = knots_and_levels(x[~np.isnan(x)][:FIT_ROWS])
         return replace(column, knots=knots, levels=levels)
 
     return frame, _changed(recipe, change)
 
 
 def raw(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
-    """Columns of their own hold the raw slopes."""
-    slopes = sum(bool(column.knots) for column in recipe.columns or ())
-    fields, frame = [], frame.copy()
-    for column in recipe.columns or ():
-        if column.role in ("bins", "whole") and (values := _raw_slope(frame, column)) is not None:
-            frame[f"{column.name} raw"] = values
-            fields.append(Column(f"{column.name} raw", "numeric"))
-    if recipe.task == "regression" and slopes + len(fields) > MOST_SLOPES:
-        return frame, recipe
-    return frame, replace(recipe, columns=(*(recipe.columns or ()), *fields))
-
-
-def _raw_slope(frame: pd.DataFrame, column: Column) -> np.ndarray | None:
-    x, first = _numbers(frame, column, missing=True), _numbers(frame, column)[:FIT_ROWS]
-    if 2 * np.unique(first, return_counts=True)[1].max() >= len(first):
-        return None
-    values = (x - first.mean()) / first.std()
-    if np.mean(((first - first.mean()) / first.std()) ** 4) > 10:
-        centre, scale = centre_and_scale(first)
-        logs = np.sign(first - centre) * np.log1p(np.abs(first - centre) / scale)
-        values = (np.sign(x - centre) * np.log1p(np.abs(x - centre) / scale) - logs.mean()) / logs.std()
-    values = np.clip(values, -CUT, CUT)
-    if column.knots:
-        now = ~np.isnan(values[:FIT_ROWS])
-        rank = np.interp(x[:FIT_ROWS][now], column.knots, column.levels)
-        if np.corrcoef(rank, values[:FIT_ROWS][now])[0, 1] ** 2 > SAME:
-            return None
-    return np.nan_to_num(values)  # a missing number has no slope
-
-
-def _numbers(frame: pd.DataFrame, column: Column, missing: bool = False) -> np.ndarray:
-    x = pd.to_numeric(frame[column.name], errors="coerce").to_numpy(float)
-    return x if missing else x[~np.isnan(x)]
+    options = {"label": LABEL, "task": recipe.task, "slope": "raw"}
+    return frame, sources.open(frame[: int(LEARNED * len(frame))], recipe=options).fit_recipe()
 
 
 def _changed(recipe: Recipe, change: Callable[[Column], Column]) -> Recipe:
@@ -239,11 +207,12 @@ def same(frame: pd.DataFrame, recipe: Recipe) -> tuple[pd.DataFrame, Recipe]:
 
 
 class Rule(NamedTuple):
-    """What is done to the table and its recipe, and the number of passes, before a rule and after."""
+    """What is done to the table and its recipe before a rule and after, the passes after it, the horizon before it."""
 
     before: Callable = same
     after: Callable = same
     passes: int = 1
+    horizon: str = "later"
 
 
 RULES = {
@@ -252,6 +221,7 @@ RULES = {
     "beside": Rule(after=beside),
     "raw": Rule(after=raw),
     "passes": Rule(passes=3),
+    "later": Rule(horizon="next"),
 }
 
 
@@ -259,9 +229,9 @@ RULES = {
 
 
 def losses(
-    frame: pd.DataFrame, change: Callable, task: str, passes: int, settings: list[str]
+    frame: pd.DataFrame, change: Callable, task: str, passes: int, horizon: str, settings: list[str]
 ) -> tuple[float, float, float]:
-    """Return the loss while learning, that of later rows, and the seconds of the training."""
+    """Return the loss while learning, that of the last rows, and the seconds of the training."""
     first = frame[: int(LEARNED * len(frame))]
     source = sources.open(first, recipe={"label": LABEL, "task": task})
     fitted = source.fit_recipe()
@@ -273,7 +243,7 @@ def losses(
     seconds = time.perf_counter() - start
     meter = meter_for(task)
     for batch in sources.open(frame[len(first) :], extras=run.learner.extras):
-        later = run.learner.predict(batch, "later").without_sampling_correction()
+        later = run.learner.predict(batch, horizon).without_sampling_correction()
         meter.add_prediction(later, batch.labels, batch.weights)
     live, frozen = (_loss(evaluation) for evaluation in (run.evaluation, meter.result()))
     return live, frozen, seconds
@@ -289,12 +259,12 @@ def compare(name: str, rule: Rule, data: Path, rows: int, settings: list[str]) -
     n_classes = frame[LABEL].nunique()
     task = "regression" if name in NUMBERS else "binary" if n_classes == 2 else "multiclass"
     fitted = sources.open(frame[: int(LEARNED * len(frame))], recipe={"label": LABEL, "task": task}).fit_recipe()
-    recipes = [change(frame, fitted)[1] for change in (rule.before, rule.after)]
-    if recipes[0] == recipes[1] and rule.passes == 1:
+    columns = [change(frame, fitted)[1].columns for change in (rule.before, rule.after)]
+    if columns[0] == columns[1] and rule[2:] == Rule()[2:]:
         return None
     settings = settings if task == "binary" else []
-    before = losses(frame, rule.before, task, 1, settings)
-    after = losses(frame, rule.after, task, rule.passes, settings)
+    before = losses(frame, rule.before, task, 1, rule.horizon, settings)
+    after = losses(frame, rule.after, task, rule.passes, "later", settings)
     return {"rows": len(frame), "task": task, "before": before, "after": after}
 
 

@@ -29,6 +29,7 @@ RECIPES = st.builds(
     positive=st.none() | st.text(max_size=4),
     ignore=st.lists(st.just("ignored"), max_size=2),
     bins=st.integers(0, 1000),
+    slope=st.sampled_from(["rank", "raw"]),
     negative_rate=st.floats(min_value=1e-9, max_value=1.0),
     columns=st.none() | st.lists(COLUMNS, max_size=4).map(tuple),
 )
@@ -67,6 +68,8 @@ def test_json_brings_back_every_bit(recipe: Recipe) -> None:
         ({"kind": "svmlight", "cross": [("a", "b")]}, "svmlight data have neither"),
         ({"kind": "vw", "columns": ()}, "only a table has columns"),
         ({"decimal": "dot"}, "decimal is 'dot'; it must be one of 'point', 'comma'"),
+        ({"slope": "log"}, "slope is 'log'; it must be one of 'rank', 'raw'"),
+        ({"kind": "vw", "slope": "raw"}, "slope applies to a table's columns of numbers; vw data have none"),
         ({"kind": "vw", "missing": ["x"]}, "missing and decimal apply to the cells of a table"),
         ({"missing": "x"}, "missing is 'x'; it must be a list of texts"),
         ({"missing": ["x" * 101]}, "missing holds a text of 101 bytes"),
@@ -92,6 +95,8 @@ def test_what_cannot_be_is_said_in_a_sentence(parts: dict, words: str) -> None:
         ({"role": "bins", "knots": (2.0, 3.0)}, "at least two knots, and a level for each"),
         ({"role": "bins", "knots": (2.0,), "levels": (0.5,)}, "at least two knots"),
         ({"role": "code", "knots": (2.0, 3.0), "levels": (0.0, 1.0)}, "is code, which has no slope"),
+        ({"role": "bins", "raw_knots": (2.0, 3.0), "raw_levels": (0.5,)}, "at least two knots, and a level for each"),
+        ({"role": "date", "raw_knots": (2.0, 3.0), "raw_levels": (0.0, 1.0)}, "is date, which has no slope"),
         ({"role": "date", "parts": ("year",)}, "a part of column 'a' is 'year'; it must be one of 'hour'"),
     ],
 )

@@ -202,9 +202,8 @@ def part(name: str, when: datetime.datetime | None) -> int:
     }[name]
 
 
-def level(column, x: float) -> float:
+def level(knots, levels, x: float) -> float:
     """How far up its slope a number is, from 0 to 1."""
-    knots, levels = column.knots, column.levels
     if x < knots[0]:
         return levels[0]
     k = max(k for k in range(len(knots)) if knots[k] <= x)
@@ -255,7 +254,12 @@ def hashes(column, cell: bytes, recipe) -> list[tuple[int, float]]:
         return [named(b"\x00%b%d" % (name.encode(), part(name, when))) for name in column.parts]
     if x is None:
         return [named(b"")]
-    slope = [(seed, math.sqrt(3.0) * (2.0 * level(column, x) - 1.0))] if column.knots else []
+    slope = []
+    if column.knots:
+        slope += [(seed, math.sqrt(3.0) * (2.0 * level(column.knots, column.levels, x) - 1.0))]
+    if column.raw_knots:
+        value = math.sqrt(3.0) * (2.0 * level(column.raw_knots, column.raw_levels, x) - 1.0)
+        slope += [(murmur3(b"\x00raw", seed), value)]
     if column.role == "values":
         return [named(number_text(x)), *slope]
     if column.role == "numeric":

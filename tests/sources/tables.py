@@ -32,7 +32,7 @@ NEWER_COLUMNS = (
     Column("on", "id"),
     Column("id", "code"),
     Column("x", "bins", edges=(-1.0, 0.0, 2.5), knots=(-2.0, 0.0, 1.5, 40.0), levels=(0.0, 0.25, 0.75, 1.0)),
-    Column("age", "whole", edges=(18.0, 30.0, 65.0)),
+    Column("age", "whole", edges=(18.0, 30.0, 65.0), raw_knots=(-5.0, 20.0, 90.0), raw_levels=(-1.25, 0.5, 2.0)),
     Column("size", "values", knots=(1.0, 7.0), levels=(0.125, 0.875)),
     Column("said", "date", parts=("hour", "weekday", "month", "weekend hour")),
     Column("junk", "date", parts=("weekday",)),

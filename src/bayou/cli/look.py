@@ -16,7 +16,6 @@ _Recipe = Annotated[options.Group, options.recipe_without("bits", "exact", "hash
 def look(
     data: options.Data,
     *,
-    format: options.Format = "auto",
     recipe: _Recipe,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
@@ -32,12 +31,12 @@ def look(
     Args:
         as_json: Print it as one JSON object.
     """
-    options.check_choice("--format", format, options.FORMATS)
+    options.check_choice("--format", recipe["format"], options.FORMATS)
     with output.preparing():
         from bayou.cli.terminal import columns
         from bayou.runs.look import look as run
 
-        columns_found = run(data, format=format, **recipe)
+        columns_found = run(data, **recipe)
     if as_json:
         output.print_result(json.dumps(columns_found.as_dict()))
         return

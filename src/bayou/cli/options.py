@@ -26,7 +26,6 @@ HORIZONS = ("next", "later")
 Data = Annotated[
     list[str], typer.Argument(help="Files, globs, or - for standard input; .gz and .zst are decompressed.")
 ]
-Format = Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")]
 Threads = Annotated[int | None, typer.Option(min=0, help="Number of threads that read ahead; all cores by default.")]
 Report = Annotated[
     Path | None, typer.Option(help="Write what was learned, with plots, to this .html file; it opens offline.")
@@ -59,6 +58,9 @@ def parameter(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
+_FORMAT = parameter("format", Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")], "auto")
+
+
 def _typed(name: str) -> Any:
     """Return the annotated type of an option of the recipe; any sequence in Python is a list of strings here."""
     kind = _OPTIONS[name][0]
@@ -67,8 +69,8 @@ def _typed(name: str) -> Any:
 
 
 def recipe_without(*names: str) -> list[inspect.Parameter]:
-    """Return the options of the recipe but these."""
-    return [parameter(name, _typed(name)) for name in _OPTIONS if name not in names]
+    """Return the options of the recipe but these, after the format of the data."""
+    return [_FORMAT, *(parameter(name, _typed(name)) for name in _OPTIONS if name not in names)]
 
 
 Recipe = Annotated[Group, recipe_without()]
@@ -127,9 +129,9 @@ def columns(options: list[str] | None) -> list[str]:
     return [name.strip() for option in options or () for name in option.split(",") if name.strip()]
 
 
-def _decimal(option: str) -> str:
-    check_choice("--decimal", option, ("point", "comma"))
-    return option
+def _choice(option: str, choices: Collection[str], value: str) -> str:
+    check_choice(option, value, choices)
+    return value
 
 
 def _crosses(options: list[str]) -> list[tuple[str, ...]]:
@@ -157,7 +159,8 @@ def _ranges(options: list[str]) -> list[tuple[str, int, int]]:
 # Functions that turn the text of an option into what a recipe takes.
 _READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_COLUMNS, columns),
-    "decimal": _decimal,
+    "decimal": functools.partial(_choice, "--decimal", ("point", "comma")),
+    "slope": functools.partial(_choice, "--slope", ("rank", "raw")),
     "cross": _crosses,
     "ranges": _ranges,
 }

@@ -33,9 +33,9 @@ from bayou.core.learner import Learner
 from bayou.core.prediction import JointCovariance, WeightView
 from bayou.recipe.feature_counts import FeatureMoments
 from bayou.recipe.recipe import Column, Recipe
+from bayou.sources.table.binning import SLOPE
 from bayou.sources.table.dates import names_of_parts
-from bayou.sources.table.encoding_arrays import names_of_bins
-from bayou.sources.table.features import SLOPE
+from bayou.sources.table.encoding_arrays import names_of_bins, raw_name
 
 # A column gives each row one feature if their frequencies add up to 1 within this.
 COMPLETE = 0.01
@@ -148,16 +148,16 @@ class FeatureStrengths:
         """Return the columns by spread, largest first; none if features were not counted or data have no columns."""
         if self.moments is None:
             return []
-        variances, found = self.contribution_variance, []
+        variances, strengths = self.contribution_variance, []
         for name in dict.fromkeys(family.column for family in self.families):
             own = [k for k, family in enumerate(self.families) if family.column == name]
-            there = np.flatnonzero(np.isin(self.family, own))
-            sure = there if self.sd is None else there[np.abs(self.mean[there]) > MIN_Z * self.sd[there]]
-            top_features = sure[np.argsort(-variances[sure], kind="stable")[:MAX_TOP_FEATURES]]
+            rows = np.flatnonzero(np.isin(self.family, own))
+            certain = rows if self.sd is None else rows[np.abs(self.mean[rows]) > MIN_Z * self.sd[rows]]
+            top_features = certain[np.argsort(-variances[certain], kind="stable")[:MAX_TOP_FEATURES]]
             variance = self._joined(name, own)
-            variance = float(variances[there].sum()) if variance is None else variance
-            found.append(ColumnStrength(name, float(np.sqrt(max(variance, 0.0))), len(there), top_features))
-        return sorted(found, key=lambda column: -column.spread)
+            variance = float(variances[rows].sum()) if variance is None else variance
+            strengths.append(ColumnStrength(name, float(np.sqrt(max(variance, 0.0))), len(rows), top_features))
+        return sorted(strengths, key=lambda column: -column.spread)
 
     def _joined(self, name: str, own: list[int]) -> float | None:
         """Return the variance of a number's bin, value and slope together; None for other columns."""
@@ -182,11 +182,14 @@ class FeatureStrengths:
         shares = np.append(self.moments.seen[values], np.maximum(rest, 0.0))
         parts = np.append(self.mean[values] + bin_means[bin_of_value], self.mean[bins])
         if len(slopes):
-            ends = np.array([column.knots[0], *column.edges, column.knots[-1]])
+            reach = column.knots or column.edges or column.raw_knots
+            ends = np.array([reach[0], *column.edges, reach[-1]])
             middles = np.append((ends[1:] + ends[:-1]) / 2, np.nan)[bin_of_feature]
             x = np.append(numbers, middles)
-            level = np.interp(x, column.knots, column.levels)
-            parts += float(self.mean[slopes[0]]) * np.where(np.isnan(x), 0.0, SLOPE * (2.0 * level - 1.0))
+        for slope in slopes.tolist():
+            raw = self.names[slope] == raw_name(column)
+            level = np.interp(x, *(column.raw_knots, column.raw_levels) if raw else (column.knots, column.levels))
+            parts += float(self.mean[slope]) * np.where(np.isnan(x), 0.0, SLOPE * (2.0 * level - 1.0))
         return _variance(parts, shares)
 
 
@@ -260,9 +263,9 @@ def seen_features(learner: Learner, extras: Extras | None = None) -> SeenFeature
     extras = learner.extras if extras is None else extras
     recipe, names, uses = extras.recipe, extras.names, extras.uses
     features = learner.touched
-    known: list[str | None] = [None] * len(features) if names is None else list(names.name_of(features))
+    known_names: list[str | None] = [None] * len(features) if names is None else list(names.name_of(features))
     moments = None if uses is None or not uses.counted else uses.counts_of(features)
-    return SeenFeatures(features, known, moments, *_families(known, recipe), recipe)
+    return SeenFeatures(features, known_names, moments, *_families(known_names, recipe), recipe)
 
 
 def strengths_of(frame: SeenFeatures, reading: WeightView, zeros: bool = True) -> FeatureStrengths:
@@ -313,14 +316,14 @@ def _sums(values: np.ndarray, family: np.ndarray) -> np.ndarray:
 
 def _joint_variance(joint: JointCovariance, shares: np.ndarray, centred: np.ndarray) -> tuple[np.ndarray, float]:
     """Return what correlations add to the variances of centered weights, and of the intercept."""
-    inside, own, family = joint.positions, shares[joint.positions], centred[joint.positions]
+    in_head, own, family = joint.positions, shares[joint.positions], centred[joint.positions]
     between = joint.covariance[1:, 1:] - np.diag(np.diag(joint.covariance)[1:])
     with_mean = np.where((family[:, None] == family) & (family >= 0), between, 0.0) @ own
     of_mean = np.zeros(len(shares))
-    of_mean[inside] = own * with_mean
-    found = np.where(centred >= 0, _sums(of_mean, centred), 0.0)
-    found[inside] -= 2.0 * with_mean
-    return found, float(own @ between @ own + 2.0 * own @ joint.covariance[0, 1:])
+    of_mean[in_head] = own * with_mean
+    added = np.where(centred >= 0, _sums(of_mean, centred), 0.0)
+    added[in_head] -= 2.0 * with_mean
+    return added, float(own @ between @ own + 2.0 * own @ joint.covariance[0, 1:])
 
 
 def _means(mean: np.ndarray, shares: np.ndarray, family: np.ndarray) -> np.ndarray:
@@ -338,15 +341,15 @@ def _of_complete(family: np.ndarray, families: Sequence[Family]) -> np.ndarray:
 
 def _families(names: Sequence[str | None], recipe: Recipe | None) -> tuple[np.ndarray, list[tuple[str, str]]]:
     """Return the index of each feature's family (-1 for none), found by its name, and the families."""
-    found: dict[tuple[str, str], int] = {}
+    indices: dict[tuple[str, str], int] = {}
     family = np.full(len(names), -1)
     if recipe is not None and recipe.kind != "svmlight":
-        known = _known(_columns(recipe))
+        by_name = _families_by_name(_columns(recipe))
         for k, name in enumerate(names):
-            key = None if name is None else _family_of(name, recipe, known)
+            key = None if name is None else _family_of(name, recipe, by_name)
             if key is not None:
-                family[k] = found.setdefault(key, len(found))
-    return family, list(found)
+                family[k] = indices.setdefault(key, len(indices))
+    return family, list(indices)
 
 
 def _completed(frame: SeenFeatures, mean: np.ndarray | None) -> list[Family]:
@@ -366,34 +369,36 @@ def _columns(recipe: Recipe | None) -> dict[str, Column]:
     return {column.name: column for column in (recipe.columns if recipe is not None else None) or ()}
 
 
-def _family_of(name: str, recipe: Recipe, known: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
+def _family_of(name: str, recipe: Recipe, by_name: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
     """Return (column, kind) of a feature name, None if unknown; for VW text, the namespace is the column."""
     for count in sorted({*map(len, recipe.cross), *map(len, recipe.interactions)}) if AND in name else ():
-        parts = [_family_of_one(part, recipe, known) for part in name.split(AND, count - 1)]
+        parts = [_family_of_one(part, recipe, by_name) for part in name.split(AND, count - 1)]
         if len(parts) == count and all(parts):
             columns, kinds = zip(*parts, strict=True)
             return AND.join(columns), AND.join(kinds)
-    return _family_of_one(name, recipe, known)
+    return _family_of_one(name, recipe, by_name)
 
 
-def _family_of_one(name: str, recipe: Recipe, known: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
+def _family_of_one(name: str, recipe: Recipe, by_name: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
     if recipe.kind == "vw":
         namespace, mark, _ = name.partition("^")
         return (namespace, "value") if mark else None
     at = name.find("=")
-    while name not in known and at >= 0:  # a column's name may contain this sign, too
-        if name[:at] in known and known[name[:at]][0] == name[:at]:
+    while name not in by_name and at >= 0:  # a column's name may contain this sign, too
+        if name[:at] in by_name and by_name[name[:at]][0] == name[:at]:
             return name[:at], "value"
         at = name.find("=", at + 1)
-    return known.get(name)
+    return by_name.get(name)
 
 
-def _known(columns: dict[str, Column]) -> dict[str, tuple[str, str]]:
+def _families_by_name(columns: dict[str, Column]) -> dict[str, tuple[str, str]]:
     """Return the families by feature name: columns, date parts, bins, and missing numbers (a bin)."""
-    known = {name: (name, "slope" if column.knots else "value") for name, column in columns.items()}
+    by_name = {name: (name, "slope" if column.knots else "value") for name, column in columns.items()}
     for name, column in columns.items():
         for part in column.parts:
-            known |= dict.fromkeys(names_of_parts(name, part), (name, part))
+            by_name |= dict.fromkeys(names_of_parts(name, part), (name, part))
         if column.role in ("bins", "whole"):
-            known |= dict.fromkeys([*names_of_bins(column), f"{name}="], (name, "bin"))
-    return known
+            by_name |= dict.fromkeys([*names_of_bins(column), f"{name}="], (name, "bin"))
+        if column.raw_knots:
+            by_name[raw_name(column)] = name, "slope"
+    return by_name

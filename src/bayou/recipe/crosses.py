@@ -45,7 +45,7 @@ def no_lanes() -> str:
 
 def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
     """Return the crosses as tuples of two or three names, without repetitions; raise BadInput if one is invalid."""
-    found = []
+    crosses = []
     for cross in check_iterable("cross", value, "pairs of names"):
         names = () if isinstance(cross, str) else tuple(check_iterable("cross", cross, "pairs of names"))
         if not 2 <= len(names) <= MOST_NAMED or not all(isinstance(name, str) and name for name in names):
@@ -57,14 +57,14 @@ def checked_crosses(value: Any) -> tuple[tuple[str, ...], ...]:
         named = [name for name in names if name != ANY]
         if len(names) > 2 and len(set(named)) < len(named):
             raise BadInput(f"cross holds {shortened_repr(cross)}; three names must differ from one another.")
-        found.append(names)
-    return tuple(dict.fromkeys(found))
+        crosses.append(names)
+    return tuple(dict.fromkeys(crosses))
 
 
 def checked_interactions(value: Any) -> tuple[str, ...]:
     """Return interactions of two to MOST_PARTS first letters, without repetitions; raise BadInput if invalid."""
-    found = check_str_list("interactions", value, "a list of first letters such as 'ab'")
-    for letters in found:
+    interactions = check_str_list("interactions", value, "a list of first letters such as 'ab'")
+    for letters in interactions:
         if not 2 <= len(letters) <= MOST_PARTS or not (letters.isascii() and letters.isprintable()):
             raise BadInput(
                 f"interactions hold {letters!r}; give the first letters of two to {MOST_PARTS} namespaces or columns, "
@@ -72,12 +72,12 @@ def checked_interactions(value: Any) -> tuple[str, ...]:
             )
         if ANY_LETTER in letters and len(letters) > 3:
             raise BadInput(f"interactions hold {letters!r}; more than three letters must be written without a colon.")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(interactions))
 
 
 def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], ...]:
     """Return the ranges (name, first, last) sorted by first feature; raise BadInput if two overlap."""
-    found = []
+    ranges = []
     for some in check_iterable("ranges", value, "names with their first and last features"):
         parts = () if isinstance(some, str) else check_iterable("ranges", some, "a name, a first and a last feature")
         if len(parts) != 3 or not isinstance(parts[0], str) or not parts[0].strip() or parts[0] == ANY:
@@ -87,16 +87,16 @@ def checked_ranges(value: Any, n_features: int) -> tuple[tuple[str, int, int], .
         check_str("a name in ranges", parts[0])
         first = check_int(f"the first feature of range {parts[0]}", parts[1], 0, n_features - 1)
         last = check_int(f"the last feature of range {parts[0]}", parts[2], first, n_features - 1)
-        found.append((parts[0], first, last))
-    found.sort(key=lambda one: one[1])
-    for (one, _, end), (other, start, _) in pairwise(found):
+        ranges.append((parts[0], first, last))
+    ranges.sort(key=lambda one: one[1])
+    for (one, _, end), (other, start, _) in pairwise(ranges):
         if start <= end:
             raise BadInput(
                 f"the ranges {one} and {other} both have feature {start}; a feature may be in only one range."
             )
-    if len({name for name, _, _ in found}) < len(found):
+    if len({name for name, _, _ in ranges}) < len(ranges):
         raise BadInput("two ranges have the same name; give each a different one.")
-    return tuple(found)
+    return tuple(ranges)
 
 
 def check_ranges(recipe: Recipe) -> None:
@@ -112,10 +112,10 @@ def check_ranges(recipe: Recipe) -> None:
         )
     if recipe.crossed and recipe.exact:
         raise BadInput("with exact, svmlight's features keep their numbers, and none are left for crosses.")
-    known = [name for name, _, _ in recipe.ranges]
+    own_names = [name for name, _, _ in recipe.ranges]
     for name in (name for names in recipe.cross for name in names):
-        if name not in (ANY, " ", *known):
-            raise BadInput(f"cross names {name!r}, but the ranges are {', '.join(known)}.")
+        if name not in (ANY, " ", *own_names):
+            raise BadInput(f"cross names {name!r}, but the ranges are {', '.join(own_names)}.")
 
 
 def check_letter(name: str) -> None:
@@ -137,27 +137,27 @@ def written_out(interactions: Sequence[str], letters: Iterable[str]) -> list[str
     (['aa', 'ab', 'bb'], ['bbc', 'bcc', 'cba'])
     """
     alphabet = sorted(letters)
-    found = [term for interaction in _once(interactions) for term in _without_colons(interaction, alphabet)]
-    return sorted(_once(found), key=lambda term: (len(term), term))
+    terms = [term for interaction in _once(interactions) for term in _without_colons(interaction, alphabet)]
+    return sorted(_once(terms), key=lambda term: (len(term), term))
 
 
 def _once(terms: Iterable[str]) -> list[str]:
     """Keep the alphabetically first of the terms with the same letters; sort a term's letters if one repeats."""
-    found: dict[str, str] = {}
+    kept: dict[str, str] = {}
     for term in terms:
         same = "".join(sorted(term))
         own = same if len(set(term)) < len(term) else term
-        found[same] = min(found.get(same, own), own)
-    return list(found.values())
+        kept[same] = min(kept.get(same, own), own)
+    return list(kept.values())
 
 
 def _without_colons(term: str, letters: list[str]) -> list[str]:
     """Return a term with its colons replaced by letters in all ways, ascending (or descending, if there are three)."""
-    found = []
+    terms = []
     for some in combinations_with_replacement(letters, term.count(ANY_LETTER)):
         wild = iter(some[::-1] if len(some) == 3 else some)
-        found.append("".join(next(wild) if letter == ANY_LETTER else letter for letter in term))
-    return found
+        terms.append("".join(next(wild) if letter == ANY_LETTER else letter for letter in term))
+    return terms
 
 
 def choices(rules: Iterable[Sequence[Sequence[int]]]) -> Iterator[tuple[int, ...]]:

@@ -9,14 +9,14 @@ from typing import Any
 def column_differences(mine: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
     """Return the differences between the columns of two recipes, in words."""
     left, right = ({column.name: column for column in columns} for columns in (mine, theirs))
-    found = [f"column {name!r} is only in one" for name in [*left, *right] if (name in left) != (name in right)]
+    sentences = [f"column {name!r} is only in one" for name in [*left, *right] if (name in left) != (name in right)]
     for name, column in left.items():
         match = right.get(name, column)
         if match.role != column.role:
-            found.append(f"column {name!r} is {column.role} in one and {match.role} in the other")
+            sentences.append(f"column {name!r} is {column.role} in one and {match.role} in the other")
         elif match != column:
-            found.append(f"column {name!r} is {column.role} in both, fitted to other numbers")
-    return found or ["the columns are in a different order"]
+            sentences.append(f"column {name!r} is {column.role} in both, fitted to other numbers")
+    return sentences or ["the columns are in a different order"]
 
 
 def in_words(value: Any) -> str:

@@ -99,16 +99,16 @@ class FeatureCounts:
     def counts_of(self, features: np.ndarray) -> FeatureMoments:
         """Return the moments of some features; all 0 for those that are not in the sample."""
         features = np.asarray(features)
-        found, counted = np.zeros((3, len(features))), max(self.counted, 1e-300)
+        means, counted = np.zeros((3, len(features))), max(self.counted, 1e-300)
         if len(features) > len(self) and (features[1:] > features[:-1]).all():  # it is faster to look up the few
             own, sums = self._sorted()
             own = own.astype(features.dtype)
-            known = np.minimum(np.searchsorted(features, own), len(features) - 1)
-            there = np.flatnonzero(features[known] == own)
-            found[:, known[there]] = sums[:, there] / counted
+            positions = np.minimum(np.searchsorted(features, own), len(features) - 1)
+            there = np.flatnonzero(features[positions] == own)
+            means[:, positions[there]] = sums[:, there] / counted
         else:
-            _find(np.ascontiguousarray(features, np.int64), self._table, counted, found)
-        return FeatureMoments(*found)
+            _find(np.ascontiguousarray(features, np.int64), self._table, counted, means)
+        return FeatureMoments(*means)
 
     def merge(self, other: FeatureCounts, base: FeatureCounts | None = None) -> FeatureCounts:
         """Return the counts of two streams together; those of `base`, which both include, count once."""
@@ -162,7 +162,7 @@ def _place_of(table, key):
 
 
 @kernel
-def _count(before, done, count, every, learned, indptr, indices, values, table, known):
+def _count(before, done, count, every, learned, indptr, indices, values, table, n_features):
     """Count a sample of the learned rows from number `done` on, drawn by their numbers alone.
 
     If `every`, all rows of the batch are learned, else those in `learned`. Stops early if the table has no space for a
@@ -172,50 +172,50 @@ def _count(before, done, count, every, learned, indptr, indices, values, table, 
     taken, rows, counted = empty(count - done, np.bool_), empty(count - done + 1, np.int64), 0.0
     for k in range(count - done):  # a loop of its own, so that it vectorizes
         taken[k] = in_sample(before + 1 + done + k, N_SAMPLED_EXAMPLES)
-    found = 0
+    n_taken = 0
     for k in range(count - done):
-        rows[found] = done + k
-        found += taken[k]
-    for n in range(found):
+        rows[n_taken] = done + k
+        n_taken += taken[k]
+    for n in range(n_taken):
         row = rows[n] if every else learned[rows[n]]
-        if n + 1 < found:
+        if n + 1 < n_taken:
             ahead = rows[n + 1] if every else learned[rows[n + 1]]
             for k in range(indptr[ahead], indptr[ahead + 1]):
                 key = np.uint64(indices[k]) + np.uint64(1)
                 prefetch(table, first_place(table.shape[0] - 1, key) * table.shape[1])
-        if 2 * (known + indptr[row + 1] - indptr[row]) > table.shape[0]:
-            return rows[n], known, counted
+        if 2 * (n_features + indptr[row + 1] - indptr[row]) > table.shape[0]:
+            return rows[n], n_features, counted
         stands_for = max((before + 1 + rows[n]) / N_SAMPLED_EXAMPLES, 1.0)
         counted += stands_for
         for k in range(indptr[row], indptr[row + 1]):
             key, value = np.float64(indices[k]) + 1.0, np.float64(values[k])
             at = _place_of(table, key)
-            known += table[at, 0] == 0.0
+            n_features += table[at, 0] == 0.0
             table[at, 0] = key
             table[at, 1] += stands_for
             table[at, 2] += stands_for * value
             table[at, 3] += stands_for * (value * value)
-    return count, known, counted
+    return count, n_features, counted
 
 
 @kernel
-def _put(entries, times, table, known):
+def _put(entries, times, table, n_features):
     """Add `times` the sums of all occupied `entries` to the table; return its number of features."""
     for n in range(entries.shape[0]):
         key = entries[n, 0]
         if key != 0.0:
             at = _place_of(table, key)
-            known += table[at, 0] == 0.0
+            n_features += table[at, 0] == 0.0
             table[at, 0] = key
             for k in range(1, 4):
                 table[at, k] += times * entries[n, k]
-    return known
+    return n_features
 
 
 @kernel
-def _find(features, table, counted, found):
-    """Fill the columns of `found` with the means of some features."""
+def _find(features, table, counted, means):
+    """Fill the columns of `means` with the means of some features."""
     for n in range(features.size):
         at = _place_of(table, np.float64(features[n]) + 1.0)
         for k in range(3 if table[at, 0] != 0.0 else 0):
-            found[k, n] = table[at, k + 1] / counted
+            means[k, n] = table[at, k + 1] / counted

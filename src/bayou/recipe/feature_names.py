@@ -74,18 +74,19 @@ class FeatureNames:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, found: NewNames) -> None:
+    def add(self, new_names: NewNames) -> None:
         """Add the names of features that have none yet, up to the limits."""
-        if self.full or not len(found.indices):
+        if self.full or not len(new_names.indices):
             return
-        starts, stops = found.spans[:, 0::2], found.spans[:, 1::2]
-        most = int((stops - starts).sum()) + starts.size * (len(found.separator) + len(AND))
+        starts, stops = new_names.spans[:, 0::2], new_names.spans[:, 1::2]
+        most = int((stops - starts).sum()) + starts.size * (len(new_names.separator) + len(AND))
         self._make_room(len(starts), most)
-        indices = found.indices.astype(np.uint32, copy=False)
-        texts = found.data, found.prefix_data, np.frombuffer(found.separator, np.uint8), np.frombuffer(AND, np.uint8)
+        indices = new_names.indices.astype(np.uint32, copy=False)
+        separators = np.frombuffer(new_names.separator, np.uint8), np.frombuffer(AND, np.uint8)
+        texts = new_names.data, new_names.prefix_data, *separators
         stored = self.known, self._indices, self._ends, self._text
         limits = self.n_features, self._limit, self._byte_limit
-        self._count, self.full = _add(indices, found.spans, texts, stored, self._count, limits)
+        self._count, self.full = _add(indices, new_names.spans, texts, stored, self._count, limits)
 
     def _make_room(self, names: int, size: int) -> None:
         """Grow the arrays for `names` more names of `size` bytes in all, at least twofold, up to the limits."""
@@ -111,14 +112,14 @@ class FeatureNames:
         """Return the name of each of these features as bytes, or None."""
         indices = np.asarray(indices, np.int64)
         own = self._indices[: self._count]
-        known = self.is_named(indices)
+        is_named = self.is_named(indices)
         if len(indices) <= MAX_LINEAR_LOOKUPS:
-            places = iter([int(np.argmax(own == index)) for index in indices[known].tolist()])
+            places = iter([int(np.argmax(own == index)) for index in indices[is_named].tolist()])
         else:
             order = np.argsort(own)
-            places = iter(order[np.searchsorted(own, indices[known], sorter=order)].tolist())
+            places = iter(order[np.searchsorted(own, indices[is_named], sorter=order)].tolist())
         ends, text = self._ends, self._text.data
-        return [bytes(text[ends[k := next(places)] : ends[k + 1]]) if yes else None for yes in known]
+        return [bytes(text[ends[k := next(places)] : ends[k + 1]]) if yes else None for yes in is_named]
 
     def named_fraction(self, mass: np.ndarray, indices: np.ndarray | None = None) -> float:
         """Return the fraction of some mass (of weights, say) on named features; mass[k] belongs to feature indices[k].
@@ -190,9 +191,9 @@ class FeatureNames:
         return self
 
 
-def in_bitmap(known: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def in_bitmap(bitmap: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Return a boolean for each of these features: whether its bit in the bitmap `FeatureNames.known` is set."""
-    return np.asarray((known[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0)
+    return np.asarray((bitmap[indices >> 3] >> (indices & 7).astype(np.uint8)) & 1 != 0)
 
 
 def collision_rate(touched: int, n_features: int) -> float:
@@ -210,15 +211,15 @@ def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:
 
 
 @kernel
-def _add(found, spans, texts, stored, count, limits):
+def _add(features, spans, texts, stored, count, limits):
     """Append the names of some features; return (number of names, whether a limit was reached)."""
     data, prefix_data, separator, between = texts
-    known, indices, ends, text = stored
+    bitmap, indices, ends, text = stored
     n_features, limit, byte_limit = limits
-    for k in range(found.size):
-        index = np.int64(found[k])
+    for k in range(features.size):
+        index = np.int64(features[k])
         bit = np.uint8(1 << (index & 7))
-        if index >= n_features or known[index >> 3] & bit:
+        if index >= n_features or bitmap[index >> 3] & bit:
             continue
         size = 0
         for part in range(0, spans.shape[1], 4):
@@ -244,7 +245,7 @@ def _add(found, spans, texts, stored, count, limits):
             for place in range(spans[k, part + 2], spans[k, part + 3]):
                 text[at] = data[place]
                 at += 1
-        known[index >> 3] |= bit
+        bitmap[index >> 3] |= bit
         indices[count] = index
         count += 1
         ends[count] = at

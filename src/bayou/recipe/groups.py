@@ -57,10 +57,10 @@ def columns_by_group(recipe: Recipe) -> dict[int, str]:
     >>> columns_by_group(Recipe("table", columns=[Column("age", "numeric"), Column("ad", "category")]))
     {1: 'age', 2: 'ad'}
     """
-    found: dict[int, str] = {}
+    by_group: dict[int, str] = {}
     for name, group in groups_by_column(recipe).items():
-        found[group] = f"{found[group]}, {name}" if group in found else name
-    return found
+        by_group[group] = f"{by_group[group]}, {name}" if group in by_group else name
+    return by_group
 
 
 def group_keys(cross: Iterable[Iterable[str]], key_of: Callable[[str], int]) -> np.ndarray:
@@ -91,14 +91,14 @@ def crossed_groups(recipe: Recipe) -> Any:
     else:
         named = dict.fromkeys(name for names in recipe.pairs for name in names if name != ANY)
         numbers = {name: k + 1 for k, name in enumerate(named)}
-    found = set()
+    crossed = set()
     for names in recipe.pairs:
         for name in names:
             if name != ANY and name not in numbers:
                 raise BadInput(f"cross names {name!r}, which gives no features; there are {', '.join(numbers)}.")
         one, other = (range(LAST + 1) if name == ANY else [numbers[name]] for name in names)
-        found |= {(min(g, h), max(g, h)) for g in one for h in other if g != h or ANY not in names}
-    return [list(pair) for pair in sorted(found)]
+        crossed |= {(min(g, h), max(g, h)) for g in one for h in other if g != h or ANY not in names}
+    return [list(pair) for pair in sorted(crossed)]
 
 
 @kernel

@@ -237,21 +237,21 @@ class LabelRule:
         """Return the labels, NaN where one is missing or invalid. Keeps no state: any thread may call it."""
         if not self.two:
             return raw
-        known = ~np.isnan(raw)
+        is_given = ~np.isnan(raw)
         if self._above is not None:
-            return np.where(known, np.where(raw > self._above, 1.0, -1.0), np.nan)
+            return np.where(is_given, np.where(raw > self._above, 1.0, -1.0), np.nan)
         if self._positive is not None:
-            negative = known if self._other is None else raw == self._other
+            negative = is_given if self._other is None else raw == self._other
             return np.where(raw == self._positive, 1.0, np.where(negative, -1.0, np.nan))
         return np.where((raw == 1) | (raw == 0) | (raw == -1), raw, np.nan)
 
     def number(self, raw: np.ndarray, texts: Mapping[float, str], add_classes: bool) -> np.ndarray:
         """Return the class number of each label. New classes are added if `join`; else they are -1."""
-        found, first, which = np.unique(raw, return_index=True, return_inverse=True)
-        numbers = np.array([self._numbers.get(label, np.nan if label != label else -1) for label in found.tolist()])
+        labels, first, which = np.unique(raw, return_index=True, return_inverse=True)
+        numbers = np.array([self._numbers.get(label, np.nan if label != label else -1) for label in labels.tolist()])
         for k in np.argsort(first):
             if numbers[k] == -1 and add_classes:
-                label = float(found[k])
+                label = float(labels[k])
                 numbers[k] = self._numbers[label] = len(self._classes)
                 self._classes.append(texts.get(label) or name_of(label))
         return numbers[which].astype(np.float64)
@@ -297,10 +297,10 @@ class LabelRule:
                 f"if both are negative, use {option('positive', '1')}"
             )
         if self._other is not None:
-            found = (texts or {}).get(raw) or name_of(raw)
+            name = (texts or {}).get(raw) or name_of(raw)
             return (
                 f"expected the label {self._recipe.negative} or {self._recipe.positive}, as the first rows have, not "
-                f"{found}" + f"; use {option('task', 'multiclass')} if there are more, or {option('positive')}" * advice
+                f"{name}" + f"; use {option('task', 'multiclass')} if there are more, or {option('positive')}" * advice
             )
         more = f"; say what it means with {option('positive')}, {option('label_above')} or {option('task')}" * advice
         return f"expected the label 1, 0 or -1, not {raw:g}{more}"

@@ -64,15 +64,15 @@ class Numbering:
         if block.new_names is not None:
             block.new_names = self._numbered(block.new_names)
 
-    def _numbered(self, found: NewNames) -> NewNames:
+    def _numbered(self, new_names: NewNames) -> NewNames:
         """Return names with indices in place of ids, sorted by index, so that block boundaries do not matter.
 
         Features without an index are left out: their rows were dropped, or nothing is learned.
         """
-        numbers = self.lookup(found.indices)
+        numbers = self.lookup(new_names.indices)
         order = np.argsort(numbers, kind="stable")
         order = order[numbers[order] != UNKNOWN]
-        return found._replace(indices=numbers[order], spans=found.spans[order])
+        return new_names._replace(indices=numbers[order], spans=new_names.spans[order])
 
     def add(self, ids: np.ndarray) -> np.ndarray:
         """Return the index of each id; new ids get the next free ones. Raise BadInput if there are too many."""
@@ -101,12 +101,12 @@ class Numbering:
     def _drop_unknown(self, block: Any) -> None:
         """Replace the ids of a block by indices and drop features without one, for predicting."""
         block.indices = self.lookup(block.indices)
-        known = block.indices != UNKNOWN
-        if known.all():
+        is_numbered = block.indices != UNKNOWN
+        if is_numbered.all():
             return
-        block.indptr = np.concatenate(([0], np.cumsum(known)))[block.indptr]
-        block.indices, block.values = block.indices[known], block.values[known]
-        block.groups = None if block.groups is None else block.groups[known]
+        block.indptr = np.concatenate(([0], np.cumsum(is_numbered)))[block.indptr]
+        block.indices, block.values = block.indices[is_numbered], block.values[is_numbered]
+        block.groups = None if block.groups is None else block.groups[is_numbered]
 
     def is_compatible(self, other: Numbering) -> bool:
         """Return whether each index that both have is of the same feature, so that weights can be merged."""
@@ -116,8 +116,8 @@ class Numbering:
     def _grow(self, room: int) -> None:
         ids = np.empty(room, np.uint64)
         table, numbers = np.full(2 * room, 0, np.uint64), np.empty(2 * room, np.uint32)
-        known = self._ids[: self._count]
-        _number(known, np.empty(len(known), np.uint32), 0, table, numbers, ids, np.int64(0), np.int64(room))
+        own_ids = self._ids[: self._count]
+        _number(own_ids, np.empty(len(own_ids), np.uint32), 0, table, numbers, ids, np.int64(0), np.int64(room))
         # Threads that still read the old table find all that was in it.
         self._ids, self._numbers, self.table = ids, numbers, table
 
@@ -155,11 +155,11 @@ def known_features(names: FeatureNames | None, numbering: Numbering | None, exac
 
 
 @kernel
-def is_new(known, size, exact, key):  # noqa: ANN201
+def is_new(address, size, exact, key):  # noqa: ANN201
     """Return whether a feature is not in the bitmap, or its id not in the table, at an address (`known_features`)."""
     if exact:
-        return not holds(known, size - 1, key)
-    return not (load_uint8(known + np.int64(key >> np.uint64(3))) >> np.int64(key & np.uint64(7))) & 1
+        return not holds(address, size - 1, key)
+    return not (load_uint8(address + np.int64(key >> np.uint64(3))) >> np.int64(key & np.uint64(7))) & 1
 
 
 @kernel
@@ -199,7 +199,7 @@ def _ask_for(ids, k, table, numbers):
 
 
 @kernel
-def _number(ids, out, done, table, numbers, known, count, room):
+def _number(ids, out, done, table, numbers, ids_by_index, count, room):
     """Fill `out` with indices; return (number of ids done, number of indices). Stops early if the table is full."""
     address = address_of(table)
     for k in range(done, ids.size):
@@ -209,7 +209,7 @@ def _number(ids, out, done, table, numbers, known, count, room):
             if count == room:
                 return k, count
             numbers[at] = count
-            known[count] = ids[k]
+            ids_by_index[count] = ids[k]
             table[at] = ids[k]
             count += 1
         out[k] = numbers[at]

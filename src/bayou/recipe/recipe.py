@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ MISSING = ("na", "n/a", "nan", "null", "none", "-", "?", "unknown", "\\n")
 MARK_BYTES = 100
 # Number formats besides plain ones: 1,400.5 or 1.400,5; both also allow signs of currency and per cent.
 DECIMALS = ("point", "comma")
+# Slopes of columns of numbers: by rank, or also by the number itself.
+SLOPES = ("rank", "raw")
 # Version of the rules for reading tables; recipes stored with another one are rejected.
 TABLE_EDITION = 2
 
@@ -96,6 +99,7 @@ class Column:
         centre, scale: a numeric column's value is (x - centre) / scale, clipped.
         knots, levels: if given, the column also has a slope: sqrt(3) (2 G(x) - 1), where G is piecewise linear through
             levels[k], from 0 to 1, at knots[k], and constant outside.
+        raw_knots, raw_levels: the same for a second slope, by the number itself instead of its rank.
         parts: those of DATE_PARTS that a date gives.
         why, examples, missing, remark, doubt: for display: the reason for the role, some values, the fraction of
             missing cells, a warning if something is unusual, and how doubtful that is, from 0 to 1.
@@ -108,6 +112,8 @@ class Column:
     scale: float = 1.0
     knots: tuple[float, ...] = ()
     levels: tuple[float, ...] = ()
+    raw_knots: tuple[float, ...] = ()
+    raw_levels: tuple[float, ...] = ()
     parts: tuple[str, ...] = ()
     why: str = field(default="", compare=False)
     examples: tuple[str, ...] = field(default=(), compare=False)
@@ -116,40 +122,40 @@ class Column:
     doubt: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
+        put, column = partial(object.__setattr__, self), f"column {self.name!r}"
         check_str("a column's name", self.name)
-        check_choice(f"the role of column {self.name!r}", self.role, ROLES)
-        check_str(f"why column {self.name!r} is what it is", self.why)
-        check_str(f"the remark on column {self.name!r}", self.remark)
-        for name, called in {"edges": "edges of its bins", "knots": "knots of its slope"}.items():
-            object.__setattr__(self, name, self._ascending(name, called))
-        object.__setattr__(self, "levels", self._ascending("levels", "levels of its slope"))
-        if len(self.levels) != len(self.knots) or len(self.knots) == 1:
-            raise BadInput(f"column {self.name!r}: a slope has at least two knots, and a level for each.")
-        if self.knots and self.role not in ("bins", "whole", "values"):
-            raise BadInput(
-                f"column {self.name!r} is {self.role}, which has no slope; bins, whole and values can have one."
-            )
-        parts = check_str_list(f"the parts of column {self.name!r}", self.parts, f"some of {', '.join(DATE_PARTS)}")
+        check_choice(f"the role of {column}", self.role, ROLES)
+        check_str(f"why {column} is what it is", self.why)
+        check_str(f"the remark on {column}", self.remark)
+        put("edges", self._ascending("edges", "edges of its bins"))
+        for raw in ("", "raw_"):
+            knots = self._ascending(f"{raw}knots", "knots of its slope")
+            levels = self._ascending(f"{raw}levels", "levels of its slope")
+            if len(levels) != len(knots) or len(knots) == 1:
+                raise BadInput(f"{column}: a slope has at least two knots, and a level for each.")
+            put(f"{raw}knots", knots)
+            put(f"{raw}levels", levels)
+        if (self.knots or self.raw_knots) and self.role not in ("bins", "whole", "values"):
+            raise BadInput(f"{column} is {self.role}, which has no slope; bins, whole and values can have one.")
+        parts = check_str_list(f"the parts of {column}", self.parts, f"some of {', '.join(DATE_PARTS)}")
         for part in parts:
-            check_choice(f"a part of column {self.name!r}", part, DATE_PARTS)
-        object.__setattr__(self, "parts", tuple(part for part in DATE_PARTS if part in parts))
-        object.__setattr__(
-            self, "examples", tuple(check_str_list(f"the examples of column {self.name!r}", self.examples, "texts"))
-        )
-        object.__setattr__(self, "missing", check_finite(f"the missing share of column {self.name!r}", self.missing))
-        object.__setattr__(self, "doubt", check_finite(f"the doubt about column {self.name!r}", self.doubt))
-        object.__setattr__(self, "centre", check_finite(f"the centre of column {self.name!r}", self.centre))
-        object.__setattr__(self, "scale", check_positive(f"the scale of column {self.name!r}", self.scale))
+            check_choice(f"a part of {column}", part, DATE_PARTS)
+        put("parts", tuple(part for part in DATE_PARTS if part in parts))
+        put("examples", check_str_list(f"the examples of {column}", self.examples, "texts"))
+        put("missing", check_finite(f"the missing share of {column}", self.missing))
+        put("doubt", check_finite(f"the doubt about {column}", self.doubt))
+        put("centre", check_finite(f"the centre of {column}", self.centre))
+        put("scale", check_positive(f"the scale of {column}", self.scale))
 
     def _ascending(self, name: str, called: str) -> tuple[float, ...]:
         given = getattr(self, name)
         if isinstance(given, tuple) and not given:
             return ()
         what = f"the {name} of column {self.name!r}"
-        found = tuple(as_number(edge) for edge in check_iterable(what, given, "finite numbers that ascend"))
-        if not (np.isfinite(found).all() and (np.diff(found) > 0).all()):
+        numbers = tuple(as_number(edge) for edge in check_iterable(what, given, "finite numbers that ascend"))
+        if not (np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()):
             raise BadInput(f"column {self.name!r}: the {called} must be finite numbers that ascend.")
-        return found
+        return numbers
 
     @property
     def gives(self) -> str:
@@ -167,7 +173,7 @@ class Column:
             "date": ", ".join(self.parts),
         }
         own |= dict.fromkeys(("category", "flag", "code", "values"), "values")
-        return own.get(self.role, "") + ", slope" * bool(self.knots)
+        return own.get(self.role, "") + ", slope" * bool(self.knots) + ", raw slope" * bool(self.raw_knots)
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON, without optional fields that are empty."""
@@ -177,7 +183,7 @@ class Column:
 
 # Fields of a column that are always stored, and fields of a recipe that are stored only if not at their default.
 _ALWAYS = ("name", "role", "edges", "centre", "scale")
-_IF_GIVEN = ("pairs", "interactions", "ranges", "date", "missing", "decimal", "ngrams", "char_ngrams")
+_IF_GIVEN = ("pairs", "interactions", "ranges", "date", "missing", "decimal", "ngrams", "char_ngrams", "slope")
 
 # The fields that name columns, and those that are lists of texts.
 NAMING = ("label", "weight", "ignore", "numeric", "category", "text", "date")
@@ -210,6 +216,7 @@ class Recipe:
         decimal: "point" accepts 1,400.5, $12 and 7% as numbers, "comma" 1.400,5 and 12 €; None only plain numbers.
         ngrams: texts also give sequences of up to this many words; char_ngrams: and of this many characters of a word.
         bins: number of quantile bins of a column of numbers; 0 makes "numeric" the default for numbers.
+        slope: "rank", or "raw": columns with bins also have a slope by the number itself.
         negative_rate: the fraction of negatives that were kept when the data were made.
         columns: a table's fitted columns, or None before the fit.
 
@@ -242,13 +249,12 @@ class Recipe:
     ngrams: int = 1
     char_ngrams: int = 0
     bins: int = 20
+    slope: str = "rank"
     negative_rate: float = 1.0
     columns: tuple[Column, ...] | None = None
 
     def __post_init__(self) -> None:
-        def put(name: str, value: Any) -> None:
-            object.__setattr__(self, name, value)
-
+        put = partial(object.__setattr__, self)
         check_choice("a recipe's kind", self.kind, dict.fromkeys(KINDS))
         put("bits", check_int("bits", self.bits, 1, 31))
         put("bins", check_int("bins", self.bins, 0, MAX_BINS))
@@ -260,9 +266,9 @@ class Recipe:
         put("hash_all", check_bool("hash_all", self.hash_all))
         put("negative_rate", check_positive("negative_rate", self.negative_rate, high=1.0))
         self._check_task(put)
-        for name in ("label", "weight"):
-            if getattr(self, name) is not None:
-                check_str(name, getattr(self, name))
+        for name, value in (("label", self.label), ("weight", self.weight)):
+            if value is not None:
+                check_str(name, value)
         for name in _LISTS:
             put(name, _texts(name, getattr(self, name)))
         self._check_cells()
@@ -304,6 +310,9 @@ class Recipe:
         put("task", "binary")
 
     def _check_cells(self) -> None:
+        check_choice("slope", self.slope, dict.fromkeys(SLOPES))
+        if self.kind != "table" and self.slope != "rank":
+            raise BadInput(f"slope applies to a table's columns of numbers; {self.kind} data have none.")
         if self.decimal is not None:
             check_choice("decimal", self.decimal, dict.fromkeys(DECIMALS))
         if self.kind != "table" and (self.decimal is not None or self.missing):
@@ -370,9 +379,9 @@ class Recipe:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Recipe:
         """Return the recipe from the result of `to_json`."""
-        known = {part.name for part in fields(cls)} | {"edition"}
-        if not isinstance(plain, Mapping) or not known.issuperset(plain):
-            strange = ", ".join(sorted(map(str, set(plain) - known))) if isinstance(plain, Mapping) else repr(plain)
+        names = {part.name for part in fields(cls)} | {"edition"}
+        if not isinstance(plain, Mapping) or not names.issuperset(plain):
+            strange = ", ".join(sorted(map(str, set(plain) - names))) if isinstance(plain, Mapping) else repr(plain)
             raise BadModel(f"the recipe has parts that this version of bayou does not know: {strange}.")
         parts = dict(plain)
         if parts.pop("edition", 1) != (TABLE_EDITION if plain.get("kind") == "table" else 1):
@@ -386,7 +395,7 @@ class Recipe:
 
     def differences(self, other: Recipe) -> list[str]:
         """Return the differences between two recipes, in words; an empty list if they are equal."""
-        found = []
+        sentences = []
         for part in fields(self):
             mine, theirs = getattr(self, part.name), getattr(other, part.name)
             if mine == theirs:
@@ -394,10 +403,10 @@ class Recipe:
             if part.name != "columns" or mine is None or theirs is None:
                 if part.name == "columns":
                     mine, theirs = ("fitted" if columns else "not fitted" for columns in (mine, theirs))
-                found.append(f"{part.name} is {in_words(mine)} in one and {in_words(theirs)} in the other")
+                sentences.append(f"{part.name} is {in_words(mine)} in one and {in_words(theirs)} in the other")
             else:
-                found += column_differences(mine, theirs)
-        return found
+                sentences += column_differences(mine, theirs)
+        return sentences
 
 
 def _as_json(value: Any) -> Any:
@@ -407,7 +416,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    found = check_str_list(name, value, "a list of texts" if name == "missing" else "a list of column names")
-    for part in found:
+    texts = check_str_list(name, value, "a list of texts" if name == "missing" else "a list of column names")
+    for part in texts:
         check_str(name, part)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(texts))

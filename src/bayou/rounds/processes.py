@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import queue
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -29,6 +27,7 @@ from bayou.core.children import own_python
 from bayou.core.errors import BadInput
 from bayou.core.learner import Learner
 from bayou.core.spelling import as_flags, flags_are_spoken, option
+from bayou.core.threads import SerialExecutor
 from bayou.kernels.parse_text import PADDING
 from bayou.sources import Source
 from bayou.sources.reading.parallel_map import ParallelMap
@@ -236,15 +235,13 @@ class Worker:
 
     def __init__(self, first: dict[str, Any]) -> None:
         self._process = own_python("from bayou.rounds.processes import work; work()", pipes=True)
-        self._waiting: queue.Queue[Any] = queue.Queue(MAX_QUEUED_BLOCKS)
-        self._broken: OSError | None = None
+        self._sender = SerialExecutor("sender", MAX_QUEUED_BLOCKS)
         self.stale = True
-        threading.Thread(target=self._hand_over, daemon=True).start()
         self.send("begin", first)
 
     def send(self, name: str, *arguments: Any) -> None:
         self.stale = self.stale and name != "base"
-        self._waiting.put((name, *arguments))
+        self._sender.submit(_put, self._process.stdin, (name, *arguments))
 
     def receive(self) -> Any:
         """Return the worker's answer, or raise the exception that it raised."""
@@ -261,16 +258,7 @@ class Worker:
         """Terminate the worker, then stop the thread (which could otherwise block forever writing to it)."""
         self._process.terminate()
         self._process.wait()
-        self._waiting.put(None)
-
-    def _hand_over(self) -> None:
-        stdin = cast(Any, self._process.stdin)
-        while (message := self._waiting.get()) is not None:
-            if self._broken is None:
-                try:
-                    _put(stdin, message)
-                except OSError as error:  # it has exited; `receive` reports it
-                    self._broken = error
+        self._sender.__exit__()
 
 
 def _put(file: Any, message: tuple[Any, ...]) -> None:
@@ -279,8 +267,9 @@ def _put(file: Any, message: tuple[Any, ...]) -> None:
         unparsed = message[1]
         n_bytes = unparsed.block.size + PADDING if unparsed.block.offset is None else 0
         message = "block", unparsed.with_text(unparsed.block.data[:n_bytes])
-    pickle.dump(message, file, 5)
-    file.flush()
+    with suppress(OSError):  # the worker has exited; `receive` reports it
+        pickle.dump(message, file, 5)
+        file.flush()
 
 
 def work() -> None:

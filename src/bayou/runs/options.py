@@ -55,6 +55,7 @@ class RecipeOptions(TypedDict, total=False):
         ngrams: Texts also give runs of up to so many words, such as free_entry.
         char_ngrams: Texts also give runs of so many characters of each word; for names.
         bins: Quantile bins for numbers; 20 if not given.
+        slope: raw: columns of numbers also have a slope by the number itself, not only by its rank.
         missing: What else says that a value is not there, such as -999, besides NA, n/a, NaN, null, none, -, ? and
             unknown; several of them, if need be; "" clears the usual ones.
         decimal: point: numbers such as 1,400.5, $12 or 7%. comma: 1.400,5 or 12 €.
@@ -85,6 +86,7 @@ class RecipeOptions(TypedDict, total=False):
     ngrams: Annotated[int | None, Help(low=1, high=8)]
     char_ngrams: Annotated[int | None, Help(low=1, high=8)]
     bins: Annotated[int | None, Help(low=0)]
+    slope: str | None
     missing: Sequence[str] | None
     decimal: str | None
     cross: Annotated[Sequence[tuple[str, ...]] | None, Help(python='("user", "ad")')]

@@ -35,5 +35,5 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'bayou.sources' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return found
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value

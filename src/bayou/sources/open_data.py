@@ -64,21 +64,21 @@ def open(
     data = data if stream else parts_or_paths(data)
     parts = data if isinstance(data, RowGroupSlices) else None
     files = None if stream or parts is not None or hasattr(data, "batches") else BlockReader(expand(data))
-    found = find("parquet" if parts is not None else "arrow") if files is None else _format(files, format)
-    extras = Extras.new(_recipe(recipe, found.kinds[0])) if extras is None else extras
+    record = find("parquet" if parts is not None else "arrow") if files is None else _format(files, format)
+    extras = Extras.new(_recipe(recipe, record.kinds[0])) if extras is None else extras
     if not labels:
         extras = extras.for_predicting()
     kind = extras.required_recipe.kind
-    if files is not None and kind != found.kinds[0] and not files.head().strip():
-        found = empty_format(kind)  # empty data fit any kind of recipe
-    if kind not in found.kinds:
-        what = "a table" if files is None else f"{files.names[0]} ({found.name})"
+    if files is not None and kind != record.kinds[0] and not files.head().strip():
+        record = empty_format(kind)  # empty data fit any kind of recipe
+    if kind not in record.kinds:
+        what = "a table" if files is None else f"{files.names[0]} ({record.name})"
         raise BadInput(
-            f"{what} needs a recipe for {found.kinds[0]} data, but this one is for {kind} data; "
+            f"{what} needs a recipe for {record.kinds[0]} data, but this one is for {kind} data; "
             "give such data, or train a new model."
         )
     data = data if files is None else files
-    reader = found.open_reader(data, extras, labels=labels, dtype=dtype, tags=tags)
+    reader = record.open_reader(data, extras, labels=labels, dtype=dtype, tags=tags)
     if parts is not None:
         reader.what = parts.files[0] if parts.files else "nothing"
     if files is not None:

@@ -43,15 +43,15 @@ class RowGroupSlices:
         >>> RowGroupSlices([RowGroupSlice("a", 0, 10, 20), RowGroupSlice("b", 0, 0, 5)]).cut(7, 12)
         [RowGroupSlice(file='a', group=0, first=17, last=20), RowGroupSlice(file='b', group=0, first=0, last=2)]
         """
-        found = []
+        slices = []
         for k in range(max(bisect.bisect_right(self._starts, first) - 1, 0), len(self.parts)):
             part, start = self.parts[k], self._starts[k]
             low, high = max(first - start, 0), min(last - start, part.rows)
             if start >= last:
                 break
             if low < high:
-                found.append(part._replace(first=part.first + low, last=part.first + high))
-        return found
+                slices.append(part._replace(first=part.first + low, last=part.first + high))
+        return slices
 
     @property
     def files(self) -> list[str]:

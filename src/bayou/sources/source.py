@@ -1,4 +1,8 @@
-"""Source: batches from files or tables, in order, with bad lines counted and described."""
+"""Source: batches from files or tables, in order, with bad lines counted and described.
+
+The parser of a format finds bad lines, `ParsedBlock.note` counts those of a block by kind, and `Source._note` those of
+a pass. Rows that only the learner rejects are counted by `rejected_rows`.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +71,8 @@ class Source:
         rows: number of examples yielded in this pass; lines: of lines (or rows of a table) read; skipped: of bad lines.
         bad_lines: descriptions of the first bad lines, "file:line:column: what was expected".
         error_counts: for each kind of error, the number of bad lines and the description of the first.
-        span: begin and end of the current batch in the data, as fractions by bytes or rows; None where the amount of
-            data is unknown.
+        progress_span: begin and end of the current batch in the data, as fractions by bytes or rows; None where the
+            amount of data is unknown.
         n_wrapped: number of indices that were too large for the table of weights and wrapped around.
         decided: how the labels were interpreted, as a sentence, after `fit_recipe`; n_classes: the number of classes
             among the first rows.

@@ -277,7 +277,7 @@ def test_names_of_dates_slopes_and_signed_numbers() -> None:
     names.add(piece.new_names)
     first, second = (names.name_of(piece.indices[piece.indptr[k] : piece.indptr[k + 1]]) for k in range(2))
     assert first[:-8] == [
-        "city=Paris", "id=7", "x in [0,2.5)", "x", "age>=65", "age=1400", "size=0.5", "size",
+        "city=Paris", "id=7", "x in [0,2.5)", "x", "age>=65", "age=1400", "age (raw)", "size=0.5", "size",
         "said hour=17", "said weekday=Sat", "said month=Jan", "said weekend hour=17", "junk weekday=Sat",
     ]  # fmt: skip
     assert first[-8:-5] == ["said hour=17 & size=0.5", "said hour=17 & size", "said weekday=Sat & size=0.5"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bayou.core.errors import BadInput
 from bayou.recipe.crosses import column_crosses
+from bayou.recipe.feature_names import FeatureNames
 from bayou.recipe.recipe import MAX_BINS, Column, Recipe
 from bayou.sources.table.binning import centre_and_scale, quantile_edges
 from tests.sources.tables import parse
@@ -93,6 +94,34 @@ def test_a_month_that_stands_still_has_a_slope_around_it() -> None:
     later = parse(b"y,month\n0,3\n0,9\n0,1\n0,\n", fitted)[0]
     slope = np.sqrt(3) * np.array([6, -2]) / 12
     np.testing.assert_allclose([v for v in later.values if v not in (0, 1)], slope, rtol=1e-6)
+
+
+def test_raw_slopes_are_standardized_numbers_beside_those_of_ranks() -> None:
+    rng = np.random.default_rng(0)
+    skewed, heavy, counts = rng.gamma(3.0, size=2000), np.exp(rng.normal(0, 2, 2000)), rng.poisson(40, 2000)
+    even, zeros = rng.random(2000), np.where(rng.random(2000) < 0.6, 0, skewed)
+    values = {"skewed": skewed, "heavy": heavy, "counts": counts, "even": even, "zeros": zeros}
+    columns = columns_of({"slope": "raw"}, **values)
+    given = {name: column.gives.split(", ", 1)[-1] for name, column in columns.items() if name != "y"}
+    assert given == {
+        "skewed": "slope, raw slope", "heavy": "slope, raw slope", "counts": "values, raw slope", "even": "slope",
+        "zeros": "20 bins",
+    }  # fmt: skip
+    assert not any(column.raw_knots for column in columns_of(**values).values())
+    recipe = Recipe(kind="table", bits=20, label="y", columns=(columns["y"], *(columns[name] for name in values)))
+    rows = "\n".join(["y,skewed,heavy,counts,even,zeros", "0,2.5,9.25,44,0.5,1", "1,1000,1e9,1000,0.5,1", "1,,,,,"])
+    names = FeatureNames(2**20)
+    piece = parse(f"{rows}\n".encode(), recipe, names=names)[0]
+    names.add(piece.new_names)
+    named = np.array(names.name_of(piece.indices))
+    found = {name: piece.values[named == f"{name} (raw)"].tolist() for name in ("skewed", "heavy", "counts")}
+    standard = {"skewed": (2.5 - skewed.mean()) / skewed.std(), "counts": (44 - counts.mean()) / counts.std()}
+    low, middle, high = np.quantile(heavy, [0.16, 0.5, 0.84])
+    logs = np.sign(heavy - middle) * np.log1p(np.abs(heavy - middle) / ((high - low) / 2))
+    at = np.log1p((9.25 - middle) / ((high - low) / 2))
+    for name, close in {"skewed": 1e-5, "counts": 1e-5, "heavy": 0.02}.items():  # that of logarithms is in pieces
+        expected = standard.get(name, (at - logs.mean()) / logs.std())
+        assert found[name] == pytest.approx([expected, 5.0], rel=close)
 
 
 def test_ids_are_left_out_unless_they_are_asked_for() -> None:

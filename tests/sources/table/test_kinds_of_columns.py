@@ -179,6 +179,28 @@ def test_rows_of_weight_0_say_nothing(weight: float, role: str) -> None:
     assert [column.role for column in columns] == ["label", role, "weight"]
 
 
+@pytest.mark.parametrize(("others", "role"), [(3_000, "whole"), (400_000, "bins")])
+def test_columns_of_too_many_values_get_no_indicators(others: int, role: str) -> None:
+    """Half of the rows have one of 300 keys, which differ, the others one of many: more than 2^16 in all, or not."""
+    rng = np.random.default_rng(3)
+    key = np.where(rng.random(N) < 0.5, rng.integers(0, 300, N), 1000 + rng.integers(0, others, N))
+    label = rng.random(N) < 1 / (1 + np.exp(-np.where(key < 300, rng.normal(0, 2, 300)[key % 300], 0)))
+    columns = bayou.look(pa.table({"y": label.astype(int), "key": key}), label="y").columns
+    assert [column.role for column in columns] == ["label", role]
+
+
+@pytest.mark.parametrize(("trend", "role"), [(0.0, "whole"), (1.0, "bins")])
+def test_quantities_that_nearly_never_come_again_get_no_indicators(monkeypatch, trend: float, role: str) -> None:
+    """Rows of a value are alike, but hardly two have the same; they are names only if nothing follows the number."""
+    rng = np.random.default_rng(4)
+    number = rng.integers(0, 40_000, N)
+    logit = rng.normal(0, 4, 40_000)[number] + trend * (number - 20_000) / 5000
+    table = pa.table({"y": (rng.random(N) < 1 / (1 + np.exp(-logit))).astype(int), "number": number})
+    assert bayou.look(table, label="y").columns[1].role == role
+    monkeypatch.setattr("bayou.sources.table.column_roles.MIN_REPEATS", 1.0)
+    assert bayou.look(table, label="y").columns[1].role == "whole"
+
+
 def test_without_a_label_there_is_no_evidence() -> None:
     assert [column.role for column in bayou.look(pa.table({"customer": table()["customer"]})).columns] == ["bins"]
 
@@ -225,6 +247,20 @@ def test_doubts_are_shown_the_most_doubtful_first() -> None:
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=False)] == starts
     assert len(lines) == len(starts)
     assert "category= treats each value as a name" in lines[2]
+    assert [("ignore= excludes it" in line) for line in lines] == [True, False, False, True, False, True]
+
+
+@pytest.mark.parametrize("order", ["sorted", "slow", "shuffled", "huge"])
+def test_neighboring_numbers_that_are_alike_are_a_label_in_runs(order: str) -> None:
+    rng = np.random.default_rng(0)
+    number = np.sort(rng.gamma(2.0, size=400))
+    number = {"slow": np.sin(np.arange(400) / 9), "huge": 1e200 * number, "sorted": number}.get(
+        order, rng.permutation(number)
+    )
+    text = as_csv({"y": number.tolist(), "x": rng.integers(0, 9, 400).tolist()})
+    lines = warnings_on(parse(text.encode(), Recipe(kind="table", label="y", task="regression"))[1].columns)
+    runs = [line for line in lines if "the label comes in runs (squared differences of neighbors are" in line]
+    assert len(runs) == (order in ("sorted", "slow"))
 
 
 def test_plain_columns_raise_no_doubts(columns) -> None:

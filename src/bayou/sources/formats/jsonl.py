@@ -7,7 +7,6 @@ values; a label that is a list is positive if it contains the positive value.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from bayou.recipe.hashing import hash_bytes
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.json_cells import AS_NUMBER, AS_WRITTEN, WITHOUT_ZEROS, read_cells
 from bayou.sources.reading.blocks import BlockReader, TextBlock
-from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, in_short, kind_of
+from bayou.sources.reading.parsed_block import BadLine, ParsedBlock
 from bayou.sources.rows.json_objects import ID, read_lines, read_object
 from bayou.sources.rows.json_scan import is_utf8
 from bayou.sources.table import cells
@@ -96,9 +95,7 @@ class JsonLinesParser:
             lines=lines[:n],
             n_lines=n_lines,
             lists=lists if lists.any() else None,
-            bad_lines=in_short(bad),
-            skipped=len(bad),
-            error_counts=Counter(kind_of(line.reason) for line in bad),
+            bad_lines=bad,
             with_ids=ids > 0,
         )
 
@@ -133,8 +130,15 @@ def summaries_of(objects: list[dict[str, Any]], recipe: Recipe) -> dict[str, Col
     return {name: summary_of([entry.get(name) for entry in objects], recipe) for name in names}
 
 
+def _fit_objects(recipe: Recipe, samples: list[list[dict[str, Any]]], **options: Any) -> Recipe:
+    objects = [entry for sample in samples for entry in sample][:FIT_ROWS]
+    return fit(recipe, summaries_of(objects, recipe), **options)
+
+
 class JsonReader(FittingReader):
     """Reader of JSON lines as a table, for a `Source`."""
+
+    _fit = staticmethod(_fit_objects)
 
     def __init__(self, files: BlockReader, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)
@@ -153,14 +157,7 @@ class JsonReader(FittingReader):
             self._why_empty = f"{block.file}:{bad[0].line + 1}:{bad[0].column}: {bad[0].reason}; write one per line."
         return objects, len(objects)
 
-    def _fitted(self, samples: list[list[dict[str, Any]]]) -> Recipe:
-        objects = [entry for sample in samples for entry in sample][:FIT_ROWS]
-        recipe = self._extras.required_recipe
-        return fit(recipe, summaries_of(objects, recipe), labels=self._labels, tell=self.set_labels)
-
     def _parse(self, block: TextBlock) -> ParsedBlock:
-        if block.trouble is not None:
-            return ParsedBlock.unreadable(block)
         parser = self._parser
         if parser is None or parser.plan is not self.plan:
             parser = self._parser = JsonLinesParser(self.plan)

@@ -16,6 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bayou.core.arrow import pa, pq
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 from bayou.sources.formats import sniffing
@@ -102,11 +103,10 @@ def _load(path: str) -> Any:
 
 
 def _sample_parquet() -> Sequence[bytes]:
-    from bayou.sources.formats.arrow.parquet import file_of
-
-    return (
-        file_of({"size": ["2.5", "", "40", "7"], "city": ["oslo", "rome", "oslo", "bern"], "clicked": [1, 0, 0, 1]}),
-    )
+    columns = {"size": ["2.5", "", "40", "7"], "city": ["oslo", "rome", "oslo", "bern"], "clicked": [1, 0, 0, 1]}
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), file)
+    return (file.getvalue().to_pybytes(),)
 
 
 _HERE = "bayou.sources.formats"

@@ -31,7 +31,7 @@ from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.crosses import VWCrosser
 from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.buffers import ThreadBuffers
-from bayou.sources.reading.parsed_block import ParsedBlock, all_ones, counted, described
+from bayou.sources.reading.parsed_block import ParsedBlock, all_ones
 
 # Error messages, by the kernel's codes.
 _WHAT = {
@@ -74,24 +74,15 @@ class SvmlightParser:
     def parse(self, block: TextBlock) -> ParsedBlock:
         # The shortest feature, "1:1 ", takes four bytes, and the shortest row, "1" and a newline, two.
         capacity = block.size // 4 + 1 + NUMBERS  # NUMBERS are written at a time, needed or not
-        indices, values = np.empty(capacity, np.uint32), np.empty(capacity, self._dtype)
+        features = indices, values = np.empty(capacity, np.uint32), np.empty(capacity, self._dtype)
         max_rows = block.size // 2 + 2
         indptr, positions = (self._scratch.take(name, max_rows, np.int64) for name in ("indptr", "positions"))
         labels = self._scratch.take("labels", max_rows, np.float64)
         ends = self._scratch.take("ends", block.size // 3 + 2 + NUMBERS, np.int32)  # a feature has ":1 " at least
         bad = np.empty((max_rows, 3), np.int64)  # pages are allocated only as bad lines are written
+        given = block.data, block.size, ends, self._last, self._exact
         rows, nonzeros, lines, skipped, folded, bounds, canonical = _parse(
-            block.data,
-            block.size,
-            ends,
-            self._last,
-            self._exact,
-            indptr,
-            indices,
-            values,
-            labels,
-            positions,
-            bad,
+            *given, (indptr, labels, positions), features, bad
         )
         if bounds[3] and self._crossing is not None:
             values[:nonzeros] = 1.0
@@ -100,15 +91,12 @@ class SvmlightParser:
             indices=indices[:nonzeros],
             values=all_ones(nonzeros, self._dtype) if bounds[3] and self._crossing is None else values[:nonzeros],
             labels=labels[:rows].copy(),
-            weights=None,
             positions=positions[:rows].copy(),
             lines=lines,
-            bad_lines=described(bad[:skipped], _WHAT),
-            skipped=skipped,
-            error_counts=counted(bad[:skipped], _WHAT),
             n_wrapped=folded,
             bounds=CsrStats(*bounds) if canonical and self._crossing is None else None,
         )
+        parsed.note_codes(bad[:skipped], _WHAT)
         if self._groups and self._ranges:
             parsed.groups = self._by_range(parsed.indices, np.append(np.uint8(0), sequential_groups(len(self._ranges))))
         if self._crossing is not None:
@@ -231,7 +219,7 @@ def _read_value(address):
 
 
 @kernel
-def _parse(data, size, ends, last, exact, indptr, indices, values, labels, positions, bad):
+def _parse(data, size, ends, last, exact, rows, features, bad):
     """Parse data[:size], which ends in a newline.
 
     Return (rows, nonzeros, lines, bad lines, folded indices, first fields of `CsrStats`, whether rows are canonical).
@@ -240,11 +228,13 @@ def _parse(data, size, ends, last, exact, indptr, indices, values, labels, posit
     lines that turned out bad; then they are too wide, which does no harm.
 
         data                label index:value index:value ... # comment, on each line
-        indptr              the rows, as in CSR: row r has indices[indptr[r] : indptr[r + 1]], and their values
-        labels, positions   label and line of each row
+        rows                indptr, as in CSR: row r has indices[indptr[r] : indptr[r + 1]]; labels, and lines, of rows
+        features            indices and values
         bad                 (line, column, error code) of the first bad lines
         row, k, line        where the next row, entry and line go; a bad line resets k to where its row began
     """
+    indptr, labels, positions = rows
+    indices, values = features
     address = base = address_of(data)
     end, ends_at, index_of = address + size, address_of(ends), address_of(indices)
     row = k = line = skipped = folded = max_row_length = 0

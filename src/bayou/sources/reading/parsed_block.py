@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
@@ -57,24 +57,6 @@ def in_short(bad_lines: Iterable[BadLine]) -> list[BadLine]:
     return short
 
 
-def described(bad_lines: np.ndarray, reason: Mapping[int, str]) -> list[BadLine]:
-    """Return descriptions of the bad lines that `first_of_each` selects; each row is (line, column, code)."""
-    if not len(bad_lines):  # the usual case, and the calls below would cost as much as parsing some lines
-        return []
-    return [
-        BadLine(int(line), int(column), reason[code])
-        for line, column, code in bad_lines[first_of_each(bad_lines[:, 2])]
-    ]
-
-
-def counted(bad_lines: np.ndarray, reason: Mapping[int, str]) -> Counter[str]:
-    """Return the number of bad lines of each kind."""
-    if not len(bad_lines):
-        return Counter()
-    codes, counts = np.unique(bad_lines[:, 2], return_counts=True)
-    return Counter({reason[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)})
-
-
 @dataclass
 class ParsedBlock:
     """The rows of one block as CSR arrays, not checked yet (`Batch` does that), with bad lines and new names."""
@@ -83,13 +65,12 @@ class ParsedBlock:
     indices: np.ndarray  # uint32, or uint64 ids that are not numbered yet
     values: np.ndarray  # float32 or float64
     labels: np.ndarray  # float64, as given; NaN where missing
-    weights: np.ndarray | None  # float64
     positions: np.ndarray  # int64, the line of each row within the block, from 0
     lines: int  # number of lines in the block, including bad and empty ones
+    weights: np.ndarray | None = None  # float64
     groups: np.ndarray | None = None  # uint8, the group of each nonzero (`recipe.groups`), if requested
     tags: list[str] | None = None
     bad_lines: list[BadLine] = field(default_factory=list)
-    skipped: int = 0  # number of bad lines, described or not
     error_counts: Counter[str] = field(default_factory=Counter)  # number of bad lines of each kind
     n_wrapped: int = 0  # number of indices too large for the table, wrapped around
     bounds: CsrStats | None = None  # if the rows are canonical and the parser knows these, which need not be exact
@@ -103,20 +84,19 @@ class ParsedBlock:
     @classmethod
     def unreadable(cls, block: TextBlock) -> ParsedBlock:
         """Return the result for lines that could not be read: one bad line, or a file that ends too early."""
-        bad_lines = [BadLine(0, 0, block.trouble or "")] if block.lines else []
-        return cls(
-            indptr=np.zeros(1, np.int64),
-            indices=np.empty(0, np.uint32),
-            values=np.empty(0, np.float32),
-            labels=np.empty(0),
-            weights=None,
-            positions=np.empty(0, np.int64),
-            lines=block.lines,
-            bad_lines=bad_lines,
-            skipped=len(bad_lines),
-            error_counts=Counter(kind_of(line.reason) for line in bad_lines),
-            fatal_error=None if block.lines else block.trouble,
-        )
+        nothing = np.empty(0)
+        rows = np.zeros(1, np.int64), nothing.astype(np.uint32), nothing.astype(np.float32), nothing
+        parsed = cls(*rows, positions=nothing.astype(np.int64), lines=block.lines)
+        if block.lines:
+            parsed.note([BadLine(0, 0, block.trouble or "")])
+        else:
+            parsed.fatal_error = block.trouble
+        return parsed
+
+    @property
+    def skipped(self) -> int:
+        """Number of bad lines, described or not."""
+        return self.error_counts.total()
 
     def batch(self) -> Batch:
         """Return the rows as a batch."""
@@ -163,11 +143,19 @@ class ParsedBlock:
         self.labels = np.where(labels <= 0, negative, labels) if rule.two else labels
         return labels, unrecognized
 
-    def note(self, bad_lines: Iterable[BadLine], error_counts: Mapping[str, int]) -> None:
-        """Add bad lines to the counts by kind, and keep descriptions of the first few."""
+    def note(self, bad_lines: Sequence[BadLine], error_counts: Mapping[str, int] | None = None) -> None:
+        """Keep descriptions of the first few bad lines, and count them by kind; `error_counts` if some are missing."""
         self.bad_lines = in_short([*self.bad_lines, *bad_lines])
-        self.skipped += sum(error_counts.values())
-        self.error_counts.update(error_counts)
+        self.error_counts.update(error_counts or Counter(kind_of(line.reason) for line in bad_lines))
+
+    def note_codes(self, bad_lines: np.ndarray, reason: Mapping[int, str]) -> None:
+        """Count bad lines given as rows of (line, column, code of the reason), and keep descriptions of some."""
+        if not len(bad_lines):  # the usual case, and the calls below would cost as much as parsing some lines
+            return
+        codes, counts = np.unique(bad_lines[:, 2], return_counts=True)
+        some = bad_lines[first_of_each(bad_lines[:, 2])].tolist()
+        error_counts = {reason[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
+        self.note([BadLine(line, column, reason[code]) for line, column, code in some], error_counts)
 
     def keep_rows(self, rows: np.ndarray) -> None:
         """Keep only the labels, weights and positions of these rows; features are not changed."""

@@ -111,6 +111,11 @@ class Reader:
 
     def parse(self, task: Any) -> ParsedBlock:
         """Return the examples of a task; any thread may call this."""
+        if isinstance(task, TextBlock) and task.trouble is not None:
+            return ParsedBlock.unreadable(task)
+        return self._parse(task)
+
+    def _parse(self, task: Any) -> ParsedBlock:
         raise NotImplementedError
 
 
@@ -157,5 +162,5 @@ class TextReader(Reader):
         self._begun = None
         return self._placed(self._text.unread())
 
-    def parse(self, block: TextBlock) -> ParsedBlock:
-        return ParsedBlock.unreadable(block) if block.trouble is not None else self._parser.parse(block)
+    def _parse(self, block: TextBlock) -> ParsedBlock:
+        return self._parser.parse(block)

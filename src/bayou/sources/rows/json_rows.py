@@ -10,7 +10,6 @@ The result is bit for bit that of `RowEncoder`. Plain lines (no escapes, no nest
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from bayou.recipe.labels import is_text, key_of
 from bayou.recipe.numbering import is_new, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.blocks import TextBlock
-from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock, kind_of
+from bayou.sources.reading.parsed_block import MAX_DESCRIBED_LINES, BadLine, ParsedBlock
 from bayou.sources.rows.encoder import RowEncoder
 from bayou.sources.rows.hashes import hashes_of
 from bayou.sources.rows.json_objects import ID, read_object
@@ -142,7 +141,6 @@ class JsonRowParser:
             indices=buffers.indices[:features],
             values=buffers.values[:features],
             labels=np.full(rows, np.nan),
-            weights=None,
             positions=buffers.lines[:rows],
             lines=lines,
             bounds=CsrStats(int(buffers.bounds[0]), self._last, float(buffers.bounds[1]), not buffers.bounds[2]),
@@ -150,8 +148,7 @@ class JsonRowParser:
             new_names=NewNames(buffers.new[:new], buffers.spans[:new], data, data, b"=") if new else None,
             groups=buffers.groups[:features] if self._groups else None,
         )
-        if bad_lines:
-            parsed.note(bad_lines, Counter(kind_of(line.reason) for line in bad_lines))
+        parsed.note(bad_lines)
         if self._learns:
             self._label(data, buffers, rows, parsed)
             self._weigh(buffers, rows, parsed)

@@ -6,6 +6,12 @@ import numpy as np
 
 # Number of quantiles that a slope is interpolated through.
 KNOTS = 33
+# Scale of slopes: a level of 1/2 maps to 0, and the variance over the rows that a rank slope was fitted to is 1.
+SLOPE = float(np.sqrt(3.0))
+# A raw slope is constant this many standard deviations from the mean. Where the fourth moment is larger than
+# HEAVY_TAILS, it is that of a signed logarithm, in RAW_KNOTS pieces. One whose squared correlation with the rank slope
+# is larger than MAX_SAME says nothing new.
+RAW_RANGE, HEAVY_TAILS, RAW_KNOTS, MAX_SAME = 5.0, 10.0, 41, 0.98
 
 
 def quantile_edges(numbers: np.ndarray, bins: int) -> tuple[float, ...]:
@@ -71,3 +77,40 @@ def knots_and_levels(numbers: np.ndarray) -> tuple[tuple[float, ...], tuple[floa
         return (), ()
     means = np.bincount(which, levels) / np.bincount(which)
     return tuple(knots.tolist()), tuple(means.tolist())
+
+
+def raw_knots_and_levels(
+    numbers: np.ndarray, knots: tuple[float, ...], levels: tuple[float, ...]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the knots and levels of the numbers themselves, standardized and cut.
+
+    Both tuples are empty if that is nearly the rank slope with the given knots and levels.
+
+    >>> raw_knots_and_levels(np.array([0.0, 0.0, 4.0, 4.0]), (), ())[0]
+    (-8.0, 12.0)
+    >>> raw_knots_and_levels(np.arange(100.0), (0.0, 99.0), (0.0, 1.0))
+    ((), ())
+    """
+    z = np.linspace(-RAW_RANGE, RAW_RANGE, RAW_KNOTS)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers may be huge; they then have no raw slope
+        mean, sd = numbers.mean(), numbers.std()
+        if not 0 < sd < np.inf:
+            return (), ()
+        if np.mean(((numbers - mean) / sd) ** 4) > HEAVY_TAILS:
+            centre, scale = centre_and_scale(numbers)
+            away = (numbers - centre) / scale
+            logs = np.sign(away) * np.log1p(np.abs(away))
+            at = logs.mean() + logs.std() * z
+            raw = centre + scale * np.sign(at) * np.expm1(np.abs(at))
+        else:
+            z = z[[0, -1]]
+            raw = mean + sd * z
+    ascends = np.isfinite(raw) & (np.diff(raw, prepend=-np.inf) > 0)
+    raw, raw_levels = raw[ascends], (z[ascends] / SLOPE + 1) / 2
+    if len(raw) < 2:
+        return (), ()
+    if knots:
+        both = np.interp(numbers, knots, levels), np.interp(numbers, raw, raw_levels)
+        if np.corrcoef(*both)[0, 1] ** 2 > MAX_SAME:
+            return (), ()
+    return tuple(raw.tolist()), tuple(raw_levels.tolist())

@@ -47,8 +47,8 @@ class CellColumns:
         n_lines: number of lines in the block.
         numbers: values of columns that did not have to be read from text, by their position in the plan.
         lists: nonzero for columns with list cells, whose items are separated by the byte 0xFF.
-        bad_lines, skipped: bad rows that were already dropped: descriptions of some, and their number; error_counts: by
-            kind of error.
+        bad_lines: descriptions of bad rows that were already dropped; error_counts: the number of each kind, if some of
+            them have no description.
         with_ids: whether a row has a value under the name reserved for ids; None if not checked.
         place: returns the byte within its line at which a cell starts, from 1; 0 where that has no meaning.
     """
@@ -61,8 +61,7 @@ class CellColumns:
     numbers: dict[int, np.ndarray] = field(default_factory=dict)
     lists: np.ndarray | None = None
     bad_lines: list[BadLine] = field(default_factory=list)
-    skipped: int = 0
-    error_counts: Counter[str] = field(default_factory=Counter)
+    error_counts: Counter[str] | None = None
     with_ids: bool | None = None
     place: Callable[[int, int], int] = lambda row, column: 0
 

@@ -29,7 +29,7 @@ import numpy as np
 from bayou.core.errors import BadInput
 from bayou.core.spelling import option
 from bayou.recipe.recipe import Column, Recipe
-from bayou.sources.table.binning import centre_and_scale, knots_and_levels, quantile_edges
+from bayou.sources.table.binning import centre_and_scale, knots_and_levels, quantile_edges, raw_knots_and_levels
 from bayou.sources.table.column_summary import ColumnSummary, is_id, labels_by_row, only_moves_one_way
 from bayou.sources.table.column_warnings import Doubt, column_warnings
 from bayou.sources.table.dates import HOURS, MONTH, PARTS, WEEKEND_HOUR, parts_of
@@ -55,8 +55,10 @@ _CALENDAR = {
 }
 # Columns with more values than this, in all rows to come, get no indicator for each.
 MAX_VALUES = 1 << 16
-# If the label does not follow a number, values get indicators where this many rows show it, and where a row's value
-# occurs this often, on average over the rows: other numbers are more likely quantities that nearly never come again.
+# A row's value must occur this often, on average over the rows, unless the label does not follow the number: values of
+# quantities nearly never come again, and an indicator for each would be learned from a row or two.
+MIN_REPEATS = 1.5
+# If that alone is the evidence, this many rows must show it, and values must occur this often.
 MIN_FLAT_ROWS, MIN_FLAT_REPEATS = 1000, 2.5
 # Integers up to here are exact in float64.
 _EXACT = 2.0**53
@@ -74,11 +76,11 @@ def columns_for(recipe: Recipe, summaries: Mapping[str, ColumnSummary], usual: M
         decided = role or _role(name, summary, recipe, keep=name in crossed)
         if decided in ("bins", "whole") and not recipe.bins:
             decided = "numeric"
-        fitted = _fitted(name, decided, summary, recipe.bins, role is None)
+        fitted = _fitted(name, decided, summary, recipe, role is None)
         by_value = _why_by_value(summary, labels, fitted["edges"]) if role is None and decided == "bins" else ""
         decided = "whole" if by_value else decided
-        said = "; ".join(filter(None, ["as asked" if name in asked else "", _role_reason(decided, summary), by_value]))
-        shown: dict[str, Any] = {"why": said, "examples": [value for value in summary.values if value != "..."]}
+        why = "; ".join(filter(None, ["as asked" if name in asked else "", _role_reason(decided, summary), by_value]))
+        shown: dict[str, Any] = {"why": why, "examples": [value for value in summary.values if value != "..."]}
         doubts = sorted([*warnings.get(name, []), *_may_be_date(decided, summary)], reverse=True)
         shown |= {"remark": "; ".join(text for _, text in doubts), "doubt": max(doubts, default=(0.0, ""))[0]}
         shown["missing"] = summary.missing / max(summary.rows, 1)
@@ -142,10 +144,10 @@ def _why_by_value(summary: ColumnSummary, labels: np.ndarray, edges: Sequence[fl
     if summary.distinct + once**2 / (2 * max(twice, 1)) > MAX_VALUES:
         return ""
     evidence = value_evidence(summary.by_row, labels, edges)
-    if evidence.by_value >= MIN_VALUE_EVIDENCE:
+    repeats, flat = np.square(summary.counts).sum() / summary.n_present, evidence.by_bin < MAX_BIN_EVIDENCE
+    if evidence.by_value >= MIN_VALUE_EVIDENCE and (flat or repeats >= MIN_REPEATS):
         return "the label differs by value: values besides bins"
-    repeats = np.square(summary.counts).sum() >= MIN_FLAT_REPEATS * summary.n_present
-    if repeats and evidence.by_bin < MAX_BIN_EVIDENCE and evidence.rows >= MIN_FLAT_ROWS:
+    if flat and repeats >= MIN_FLAT_REPEATS and evidence.rows >= MIN_FLAT_ROWS:
         return "the label does not follow the number: values besides bins"
     return ""
 
@@ -159,18 +161,16 @@ def _role_of_number(summary: ColumnSummary, bins: int) -> str:
     return "whole" if summary.whole and 2 * often > summary.counts.sum() else "bins"
 
 
-def _fitted(name: str, role: str, summary: ColumnSummary, bins: int, slope: bool) -> dict[str, Any]:
+def _fitted(name: str, role: str, summary: ColumnSummary, recipe: Recipe, slope: bool) -> dict[str, Any]:
     """Return the fields of a `Column` that are fitted to its numbers: edges, knots and levels, or center and scale."""
     fitted: dict[str, Any] = {}
     if role in ("bins", "whole"):
-        fitted["edges"] = quantile_edges(summary.numbers, bins)
-    if (
-        role in ("bins", "values")
-        and slope
-        and summary.distinct > 2
-        and 2 * summary.counts.max() < summary.counts.sum()
-    ):
-        fitted["knots"], fitted["levels"] = knots_and_levels(summary.numbers)
+        fitted["edges"] = quantile_edges(summary.numbers, recipe.bins)
+    if slope and summary.distinct > 2 and 2 * summary.counts.max() < summary.counts.sum():
+        knots, levels = knots_and_levels(summary.numbers) if role in ("bins", "values") else ((), ())
+        fitted |= {"knots": knots, "levels": levels}
+        if role in ("bins", "whole") and recipe.slope == "raw":
+            fitted["raw_knots"], fitted["raw_levels"] = raw_knots_and_levels(summary.numbers, knots, levels)
     if role == "values" and slope and summary.distinct == 1 and summary.whole:
         value = float(summary.numbers[0])
         for most in [most for most, called in _CALENDAR.items() if called.search(name) and 1 <= value <= most][:1]:
@@ -202,15 +202,15 @@ def _role_reason(role: str, summary: ColumnSummary) -> str:
         return f"{different} values in {summary.n_present:,} rows{rises}; {option('category')} uses it anyway"
     kind = {"number": "numbers", "date": "dates", "flag": "true and false"}.get(summary.kind, "texts")
     kind = "whole numbers" if summary.whole else kind
-    said = (
+    reason = (
         f"texts of {summary.words:.0f} words" if role == "text" else kind if role == "flag" else f"{kind}, {different}"
     )
     if summary.n_others:
         some = ", ".join(map(repr, summary.others))
-        said += f"; {summary.n_others:,} cells are not ({some}) and count as missing"
+        reason += f"; {summary.n_others:,} cells are not ({some}) and count as missing"
     elif summary.kind == "text" and 0.5 < summary.number_share < 1 and role == "category":
-        said += f"; {summary.number_share:.0%} are numbers, and {option('numeric')} treats it as numeric"
-    return said
+        reason += f"; {summary.number_share:.0%} are numbers, and {option('numeric')} treats it as numeric"
+    return reason
 
 
 # --- dates -----------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _dated(column: Column, columns: list[Column], summaries: Mapping[str, Column
         for other in columns
         if other.name != column.name and other.role not in ("label", "weight", "ignored", "id", "date")
     ]
-    parts, said = [], []
+    parts, reasons = [], []
     for part, name in enumerate(PARTS):
         values = np.empty(summary.rows, np.int64)
         parts_of(part, summary.by_row, summary.kind != "number", values)
@@ -238,8 +238,8 @@ def _dated(column: Column, columns: list[Column], summaries: Mapping[str, Column
         if teller is None:
             parts.append(name)
         else:
-            said.append(f"{name} is told by column {teller!r}")
-    return replace(column, parts=tuple(parts), why="; ".join([column.why, *said]))
+            reasons.append(f"{name} is told by column {teller!r}")
+    return replace(column, parts=tuple(parts), why="; ".join([column.why, *reasons]))
 
 
 def _is_date_part_implied(summary: ColumnSummary, part: int, values: np.ndarray, still: bool) -> bool:
@@ -257,5 +257,5 @@ def _is_date_part_implied(summary: ColumnSummary, part: int, values: np.ndarray,
         return False
     pairs = np.zeros((summary.distinct + 1, int(values.max()) + 1), np.int64)
     np.add.at(pairs, (summary.which[there], values[there]), 1)
-    rows, told, guessed = pairs.sum(), pairs.max(axis=1).sum(), pairs.sum(axis=0).max()
-    return bool(told >= TOLD * rows and rows - told <= (rows - guessed) / 2)
+    rows, predicted, guessed = pairs.sum(), pairs.max(axis=1).sum(), pairs.sum(axis=0).max()
+    return bool(predicted >= TOLD * rows and rows - predicted <= (rows - guessed) / 2)

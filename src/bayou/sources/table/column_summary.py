@@ -175,10 +175,10 @@ def _counted(rows: np.ndarray, keys: np.ndarray, text: Callable[[int], str]) -> 
     """Return how often each text occurs in the rows where `rows` is true, in the order of first occurrence."""
     n_present = np.flatnonzero(rows)
     _, first, often = np.unique(keys[n_present], return_index=True, return_counts=True)
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for k in np.argsort(first).tolist():
-        found[text(int(n_present[first[k]])).strip(" \t")] += int(often[k])
-    return dict(found)
+        counts[text(int(n_present[first[k]])).strip(" \t")] += int(often[k])
+    return dict(counts)
 
 
 def _kind(counts: np.ndarray, n: int) -> str:
@@ -196,12 +196,12 @@ def _values(
 ) -> tuple[np.ndarray, list[int], np.ndarray | None]:
     """Return (count of each value, first rows of a few values in order, each row's value from 1 if there are few)."""
     n_present = np.flatnonzero(looks != NOTHING if by_row is None else ~np.isnan(by_row))
-    found = keys[n_present] if by_row is None else by_row[n_present]
-    values, first, counts = np.unique(found, return_index=True, return_counts=True)
+    present = keys[n_present] if by_row is None else by_row[n_present]
+    values, first, counts = np.unique(present, return_index=True, return_counts=True)
     which = None
     if len(values) <= FEW_VALUES:
         which = np.zeros(len(looks), np.int16)
-        which[n_present] = np.searchsorted(values, found) + 1
+        which[n_present] = np.searchsorted(values, present) + 1
     return counts, n_present[np.sort(first)[: SHOWN + 1]].tolist(), which
 
 

@@ -15,7 +15,8 @@ from bayou.sources.table.column_summary import ColumnSummary, is_id, only_moves_
 # A column with an AUC above LEAK, over at least EACH rows of each class, probably leaks the label. Where the AUC is
 # computed from the label's rate per value, each value must occur OFTEN times on average.
 LEAK, EACH, OFTEN = 0.999, 20, 10
-# Labels come in runs if chance would give RUNS times as many. Other doubts: a fraction CODES of a column's cells is no
+# Labels come in runs if chance would give RUNS times as many, or RUNS times the squared differences of neighbors, if
+# they are numbers. Other doubts: a fraction CODES of a column's cells is no
 # number; more than FEW values come in blocks; all but a fraction STILL of the cells are alike.
 RUNS, CODES, FEW, STILL = 5, 0.02, 20, 0.99
 # The start of a warning that `train` gives more precisely at its end, for two classes.
@@ -72,11 +73,19 @@ def _doubts_on_label(summary: ColumnSummary) -> Iterator[Doubt]:
     """Yield the warnings on the label."""
     if is_id(summary) and (summary.kind == "text" or (summary.whole and only_moves_one_way(summary))):
         yield 0.9, f"{summary.distinct:,} different labels in {summary.n_present:,} rows: is it an id?"
+        return
     if summary.distinct == 1:
         yield 0.9, "all labels are the same so far"
     by_chance = summary.n_present + 1 - float(np.square(summary.counts).sum()) / max(summary.n_present, 1)
+    order = ""
     if summary.distinct > 1 and summary.n_present >= EACH * summary.distinct and RUNS * _runs(summary) < by_chance:
         order = f"{_runs(summary):,} runs of equal labels, {by_chance:,.0f} by chance"
+    elif summary.distinct > FEW and summary.kind == "number":
+        with np.errstate(all="ignore"):  # labels may be huge or tiny; they then show nothing
+            ratio = np.square(np.diff(summary.numbers)).mean() / (2 * summary.numbers.var())
+        if RUNS * ratio < 1:
+            order = f"squared differences of neighbors are {ratio:.1%} of those by chance"
+    if order:
         yield 0.8, f"{LABEL_IN_RUNS} ({order}): if the order of the rows means nothing, shuffle them"
 
 
@@ -88,8 +97,8 @@ def _doubts(summary: ColumnSummary, positive: np.ndarray) -> Iterator[Doubt]:
     elif summary.distinct == 1 and not summary.missing:
         yield 0.2, "it is constant so far"
     elif (auc := _auc_alone(summary, positive)) > LEAK:
-        known = f"it alone predicts the label (AUC {auc:.4f}): is it known before the label is?"
-        yield 1.0, f"{known} {option('ignore')} excludes it"
+        leak = f"it alone predicts the label (AUC {auc:.4f}): is it known before the label is?"
+        yield 1.0, f"{leak} {option('ignore')} excludes it"
     if summary.kind == "number" and summary.n_others >= CODES * summary.n_present:
         some = ", ".join(map(repr, summary.others))
         codes = f"{summary.n_others / summary.n_present:.1%} of its cells are not numbers ({some})"
@@ -103,7 +112,7 @@ def _doubts(summary: ColumnSummary, positive: np.ndarray) -> Iterator[Doubt]:
         yield 0.4, f"{blocks} (a subject, a session?): later rows may have others; {option('ignore')} excludes it"
     if summary.kind == "number" and 2 < summary.distinct and most >= STILL * summary.n_present:
         share = f"{summary.n_present - most:,} of {summary.n_present:,} cells differ from the others"
-        yield 0.2, f"it is nearly constant: {share}"
+        yield 0.2, f"it is nearly constant: {share}; {option('ignore')} excludes it"
 
 
 def _runs(summary: ColumnSummary) -> int:
@@ -119,20 +128,20 @@ def _auc_alone(summary: ColumnSummary, positive: np.ndarray) -> float:
 
     If there is nothing to compute it from, return 0.5.
     """
-    known = ~np.isnan(positive)
-    label = positive[known]
+    labelled = ~np.isnan(positive)
+    label = positive[labelled]
     if min(np.count_nonzero(label), np.count_nonzero(label == 0)) < EACH:
         return 0.5
     if summary.which is not None and OFTEN * (summary.distinct + 1) <= len(label):
-        which = summary.which[known].astype(np.int64)
+        which = summary.which[labelled].astype(np.int64)
         rates = np.bincount(which, label) / np.maximum(np.bincount(which), 1)
         return _auc(rates[which], label)
     if summary.by_row is None:
         return 0.5
-    there = ~np.isnan(summary.by_row[known])
+    there = ~np.isnan(summary.by_row[labelled])
     if not EACH <= np.count_nonzero(label[there]) <= np.count_nonzero(there) - EACH:
         return 0.5
-    auc = _auc(summary.by_row[known][there], label[there])
+    auc = _auc(summary.by_row[labelled][there], label[there])
     return max(auc, 1.0 - auc)
 
 

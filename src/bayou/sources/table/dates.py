@@ -153,8 +153,8 @@ def part_of(part, seconds):
 
 
 @kernel
-def parts_of(part, times, in_seconds, found):
-    """Write `part_of` of each time to `found`, -1 where it is NaN. If not `in_seconds`, `seconds_of` is first."""
-    for k in range(found.size):
+def parts_of(part, times, in_seconds, values):
+    """Write `part_of` of each time to `values`, -1 where it is NaN. If not `in_seconds`, `seconds_of` is first."""
+    for k in range(values.size):
         seconds = times[k] if in_seconds else seconds_of(times[k])
-        found[k] = -1 if np.isnan(seconds) else part_of(part, seconds)
+        values[k] = -1 if np.isnan(seconds) else part_of(part, seconds)

@@ -50,7 +50,8 @@ class EncodingArrays(NamedTuple):
     value_rows: np.ndarray  # its row of the values; if -1, all its values are 1
     word_rows: np.ndarray  # its row of the words
     terms: np.ndarray  # crosses: (start, stop) slots of each of the crossed columns, padded with -1
-    # bins and parts of dates: slot s has entries [value_from[s], value_from[s + 1]), the last for a missing cell
+    # bins, parts of dates and raw slopes: slot s has entries [value_from[s], value_from[s + 1]), the last for a missing
+    # cell; a raw slope has a single one
     value_from: np.ndarray
     hashes: np.ndarray
     names: np.ndarray  # start of each name in prefix_text; it stops where the next one starts
@@ -86,11 +87,10 @@ class _Slot(NamedTuple):
     column: int
     role: int
     part: int = -1
-    keys: Sequence[bytes] = ()  # what the features of bins and parts of dates are hashed from; the missing one is last
+    keys: Sequence[bytes] = ()  # what features with names of their own are hashed from; that of a missing cell is last
     names: Sequence[str] = ()
     cuts: Sequence[float] = ()
     levels: Sequence[float] = ()
-    slopes: Sequence[float] = ()
 
 
 def _slots(c: int, column: Column, role: int) -> Iterator[_Slot]:
@@ -104,7 +104,9 @@ def _slots(c: int, column: Column, role: int) -> Iterator[_Slot]:
     if role < cells.WEIGHT and role not in (cells.BINS, cells.DATE):
         yield _Slot(c, role)
     if column.knots:
-        yield _Slot(c, cells.SLOPE, cuts=column.knots, levels=column.levels, slopes=slopes_of(column))
+        yield _Slot(c, cells.SLOPE, cuts=column.knots, levels=column.levels)
+    if column.raw_knots:
+        yield _Slot(c, cells.SLOPE, -1, [b"\x00raw"], [raw_name(column)], column.raw_knots, column.raw_levels)
 
 
 def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) -> EncodingArrays:
@@ -142,7 +144,7 @@ def plan_arrays(recipe: Recipe, columns: Sequence[Column], labels_needed: bool) 
         cut_from=np.cumsum([0, *padded]),
         cuts=_padded([slot.cuts for slot in slots], padded, np.inf),
         levels=_padded([slot.levels for slot in slots], padded, 0.0),
-        slopes=_padded([slot.slopes for slot in slots], padded, 0.0),
+        slopes=_padded([_steepness(slot.cuts, slot.levels) for slot in slots], padded, 0.0),
         manner=manner_of(recipe),
         positive=_bytes((recipe.positive or "").strip(" \t").encode()),
         positive_number=number_from_text(recipe.positive or ""),
@@ -170,16 +172,16 @@ def _role(column: Column, recipe: Recipe) -> int:
     return _ROLES[column.role]
 
 
-def slopes_of(column: Column) -> list[float]:
+def _steepness(knots: Sequence[float], levels: Sequence[float]) -> list[float]:
     """Return the steepness of a slope after each of its knots; 0 after the last.
 
-    >>> slopes_of(Column("age", "bins", knots=(10.0, 20.0, 60.0), levels=(0.0, 0.5, 1.0)))
+    >>> _steepness((10.0, 20.0, 60.0), (0.0, 0.5, 1.0))
     [0.05, 0.0125, 0.0]
     """
-    if not column.knots:
+    if not levels:
         return []
     with np.errstate(over="ignore", divide="ignore"):  # no float lies between adjacent knots
-        steep = np.diff(column.levels) / np.diff(column.knots)
+        steep = np.diff(levels) / np.diff(knots)
     return [*np.where(np.isfinite(steep), steep, 0.0).tolist(), 0.0]
 
 
@@ -216,6 +218,11 @@ def _told_apart(edges: Sequence[float]) -> list[str]:
         if len(set(texts)) == len(texts):
             break
     return texts
+
+
+def raw_name(column: Column) -> str:
+    """Return the name of a column's raw slope; its other slope is named like the column."""
+    return f"{column.name} (raw)"
 
 
 def names_of_bins(column: Column) -> list[str]:

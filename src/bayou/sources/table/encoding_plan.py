@@ -17,7 +17,7 @@ from bayou.recipe.labels import is_text
 from bayou.recipe.numbering import Numbering, known_features
 from bayou.recipe.recipe import Recipe
 from bayou.sources.reading.buffers import ThreadBuffers
-from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, all_ones, first_of_each, in_short, kind_of
+from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, all_ones, first_of_each, kind_of
 from bayou.sources.table import cells, features, new_names, numbers, row_assembly, text_columns
 from bayou.sources.table.cell_columns import CellColumns, check_names
 from bayou.sources.table.cell_format import missing_numbers
@@ -80,8 +80,8 @@ class EncodingPlan:
         self._slot_groups = self._groups_of_slots() if groups else None
 
     def _groups_of_slots(self) -> np.ndarray:
-        known = groups_by_column(self.recipe)
-        return np.array([known[self.columns[c].name] for c in self._arrays.slot_columns], np.uint8)
+        by_name = groups_by_column(self.recipe)
+        return np.array([by_name[self.columns[c].name] for c in self._arrays.slot_columns], np.uint8)
 
     def places(self, names: Sequence[str], file: str) -> np.ndarray:
         """Return the position of each of the plan's columns among `names`; -1 for a label that is not needed.
@@ -152,14 +152,12 @@ class _BlockEncoder:
             positions=columns.lines,
             lines=columns.n_lines,
             groups=self.groups,
-            bad_lines=in_short(columns.bad_lines),
-            skipped=columns.skipped,
-            error_counts=columns.error_counts,
             new_names=self._new_names(),
             texts=self._label_texts(labels) if self.plan._has_classes else {},
             odd_cells=self._odd_cells() if self.odd[:, 0].any() else {},
             with_ids=columns.with_ids,
         )
+        parsed.note(columns.bad_lines, columns.error_counts)
         if not fine:
             self._drop_invalid_rows(parsed)
         return parsed
@@ -176,9 +174,9 @@ class _BlockEncoder:
         if not len(rows):
             return {}
         column = int(np.argmax(self.arrays.roles == cells.LABEL_CLASS))
-        found, first = np.unique(labels[rows], return_index=True)
+        numbers_of_texts, first = np.unique(labels[rows], return_index=True)
         texts = (self.columns.whole_text(int(row), column).strip(" \t") for row in rows[first])
-        return dict(zip(found.tolist(), texts, strict=True))
+        return dict(zip(numbers_of_texts.tolist(), texts, strict=True))
 
     def _read(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Return labels and weights; store the numbers of columns, the bad rows and the odd cells in attributes."""
@@ -210,14 +208,14 @@ class _BlockEncoder:
 
     def _odd_cells(self) -> dict[str, tuple[int, list[BadLine]]]:
         """Return, by column, the number of cells treated as missing because they are odd, and the first few of them."""
-        found = {}
+        by_column = {}
         for column in np.flatnonzero(self.odd[:, 0]).tolist():
             count, some = int(self.odd[column, 0]), []
             for row in self.odd[column, 1 : 1 + min(count, numbers.ODD)].tolist():
                 line, place = int(self.columns.lines[row]), self.columns.place(row, column)
                 some.append(BadLine(line, place, repr(self.columns.text(row, column))))
-            found[self.plan.columns[column].name] = (count, some)
-        return found
+            by_column[self.plan.columns[column].name] = (count, some)
+        return by_column
 
     def _fill(self) -> None:
         arrays, table, take = self.arrays, self.columns.table, self.plan.scratch.take
@@ -270,18 +268,18 @@ class _BlockEncoder:
 
     def _rows_with(self, origins: np.ndarray) -> None:
         rows = self.indptr, self.indices, self.values
-        known = self.plan._slot_groups
-        of_slots, groups = (NONE, NONE) if known is None or self.groups is None else (known, self.groups)
+        slot_groups = self.plan._slot_groups
+        of_slots, groups = (NONE, NONE) if slot_groups is None or self.groups is None else (slot_groups, self.groups)
         row_assembly.assemble(self.arrays, self.slots, self.longest, *rows, origins, of_slots, groups)
 
     def _new_names(self) -> NewNames | None:
         """Return the features that have no name yet; None if there are none, or if names are not collected."""
         plan, arrays, table, take = self.plan, self.arrays, self.columns.table, self.plan.scratch.take
-        known = known_features(plan._names, plan._numbering, arrays.exact)
-        if not len(known):
+        reported = known_features(plan._names, plan._numbering, arrays.exact)
+        if not len(reported):
             return None
         places = take("places", len(self.indices), np.int64)
-        count = new_names.unnamed(self.indices, known, places)
+        count = new_names.unnamed(self.indices, reported, places)
         if not count:
             return None
         places = places[:count]
@@ -304,11 +302,11 @@ class _BlockEncoder:
     def _kinds(self) -> Counter[str]:
         """Return the number of bad rows of each kind."""
         codes, first, often = np.unique(self.wrong, return_index=True, return_counts=True)
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for code, row, count in zip(codes.tolist(), first.tolist(), often.tolist(), strict=True):
             if code:
-                found[kind_of(self._describe(row).reason)] += count
-        return found
+                counts[kind_of(self._describe(row).reason)] += count
+        return counts
 
     def _describe(self, row: int) -> BadLine:
         column, what = divmod(int(self.wrong[row]), 16)

@@ -12,12 +12,11 @@ from bayou.kernels.edges import at_most, is_nan
 from bayou.kernels.parse_text import address_of, load_uint8, load_uint32, load_uint64
 from bayou.recipe.hashing import hash_text
 from bayou.sources.table import cells
+from bayou.sources.table.binning import SLOPE
 from bayou.sources.table.dates import part_of
 
 # Standardized numbers are clipped here, so that one outlier alone does not move a weight.
 CLIP = 5.0
-# Scale of slopes: a level of 1/2 maps to 0, and the variance over the rows it was fitted to is 1.
-SLOPE = float(np.sqrt(3.0))
 # Rows per tile, all columns of which are processed together: their text and features then stay in the L1 cache.
 TILE = 64
 
@@ -78,7 +77,8 @@ def fill(columns, plan, numbers, rows, slots):
                 _find_parts(number, some, date_parts[s], entries, slot)
             elif role == cells.SLOPE:
                 levels, slopes = plan.levels[cut_from[s] :], plan.slopes[cut_from[s] :]
-                _slope(number, some, cut, levels, slopes, seed, slot, value)
+                own = entries[0] if entries.size else seed
+                _slope(number, some, cut, levels, slopes, own, slot, value)
             else:
                 _hash_texts(columns[c], some, number, exact, role, seed, manner, slot, value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bayou.core.errors import BadInput
@@ -22,11 +23,12 @@ class FittingReader(Reader):
     """Base class of table readers.
 
     Subclasses iterate over the tasks of a pass (`_pass`), take from a task the sample that the fit needs (`_sample`),
-    fit the recipe to samples (`_fitted`), and parse a task (`_parse`).
+    fit the recipe to samples (`_fit`), and parse a task (`_parse`).
     """
 
     what = "the table"
     _why_empty = ""  # the error message for an empty table, where there is a more precise one
+    _fit: Callable[..., Recipe]
 
     def __init__(self, extras: Extras, labels: bool, dtype: str) -> None:
         self._extras, self._labels, self._dtype, self._groups = extras, labels, dtype, False
@@ -39,14 +41,8 @@ class FittingReader(Reader):
         """Return the sample of a task that the fit needs, and its number of rows."""
         raise NotImplementedError
 
-    def _fitted(self, samples: list[Any]) -> Recipe:
-        raise NotImplementedError
-
-    def _parse(self, task: Any) -> ParsedBlock:
-        raise NotImplementedError
-
     def parse(self, task: Any) -> ParsedBlock:
-        return self.plan.empty() if isinstance(task, _Nothing) else self._parse(task)
+        return self.plan.empty() if isinstance(task, _Nothing) else super().parse(task)
 
     @property
     def plan(self) -> EncodingPlan:
@@ -74,7 +70,8 @@ class FittingReader(Reader):
         samples = self._samples()
         if not samples:
             raise BadInput(self._why_empty or f"{self.what} has no rows; its columns cannot be inferred without rows.")
-        self._extras.recipe = self._fitted(samples)
+        recipe = self._extras.required_recipe
+        self._extras.recipe = self._fit(recipe, samples, labels=self._labels, tell=self.set_labels)
 
     def _samples(self) -> list[Any]:
         """Return samples of the first FIT_ROWS rows; the tasks read for them are read again by the next pass."""

@@ -16,10 +16,10 @@ _RECENT = 1 << 12
 
 
 @kernel
-def unnamed(keys, known, found):
-    """Write the positions of new features (`is_new`) in `keys` to `found`, with few repeats, and return the count."""
+def unnamed(keys, reported, positions):
+    """Write where `keys` has new features (`is_new`) to `positions`, with few repeats, and return their number."""
     recent = zeros(_RECENT, np.uint64)
-    address, size, exact = address_of(known), known.size, known.itemsize == 8
+    address, size, exact = address_of(reported), reported.size, reported.itemsize == 8
     count = 0
     for k in range(keys.size):
         key = np.uint64(keys[k])
@@ -28,7 +28,7 @@ def unnamed(keys, known, found):
         place = key & np.uint64(_RECENT - 1)
         if recent[place] != key + np.uint64(1):
             recent[place] = key + np.uint64(1)
-            found[count] = k
+            positions[count] = k
             count += 1
     return count
 
@@ -81,7 +81,9 @@ def name_places(columns, plan, numbers, lists, slots, rows, origins, spans, spar
             if role == cells.SLOPE or role == cells.NUMERIC:
                 if role == cells.NUMERIC and np.isnan(x):
                     spans[k, to + 2] = spans[k, to + 3] = 0
-                continue  # named like the column
+                if value_from[s + 1] > value_from[s]:  # others are named like the column
+                    spans[k, to], spans[k, to + 1] = names[value_from[s]], names[value_from[s] + 1]
+                continue
             # Phase 3: names taken from the cell: all of it, or one word.
             at, end = cells.cell_at(text, row) if role != cells.VALUES else (0, 0)
             if word_rows[s] >= 0:

@@ -90,10 +90,10 @@ def summary_of(column: Sequence[Any], recipe: Recipe) -> ColumnSummary:
             for text, value in zip(texts, column, strict=True)
         ]
     typed = np.fromiter((not isinstance(value, int | float) for value in column), np.bool_, len(column))
-    looked = ColumnScanner(recipe)
+    scanner = ColumnScanner(recipe)
     data, starts, stops = places_of(texts)
-    looked.add(one_column(data, starts, stops), len(texts), typed)
-    return replace(looked.summary(lambda row: _shown(column[row])), lists=several)
+    scanner.add(one_column(data, starts, stops), len(texts), typed)
+    return replace(scanner.summary(lambda row: _shown(column[row])), lists=several)
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from bayou.core.arrow import fs, pa, pq
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.recipe.recipe import FIT_ROWS, Recipe
+from bayou.recipe.recipe import FIT_ROWS
 from bayou.sources.formats.arrow.cells import is_text, names_of
 from bayou.sources.formats.arrow.reader import MOST_ROWS, RowRange, fit_arrow, row_ranges
 from bayou.sources.formats.arrow.table import ArrowTable
@@ -50,6 +50,8 @@ def opened(name: str) -> pa.NativeFile:
 
 class ParquetReader(FittingReader):
     """Reader of the rows of Parquet files, or of parts of them, for a `Source`."""
+
+    _fit = staticmethod(fit_arrow)
 
     def __init__(
         self, files: BlockReader | RowGroupSlices, extras: Extras, *, labels: bool = True, dtype: str = "float32"
@@ -118,9 +120,6 @@ class ParquetReader(FittingReader):
                     return batches
         return batches if rows else []
 
-    def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
-        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)
-
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._tables[task.file]
         return table.parse(task.shared.prepared(table), task.start, task.stop)
@@ -168,10 +167,3 @@ class ParquetBatches:
         for name in self._names:
             with readable(name):
                 yield from pq.ParquetFile(name, memory_map=True).iter_batches()
-
-
-def file_of(columns: dict[str, Any]) -> bytes:
-    """Return a small table as a Parquet file."""
-    file = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), file)
-    return file.getvalue().to_pybytes()

@@ -13,7 +13,6 @@ import numpy as np
 from bayou.core.arrow import is_a, pa
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
-from bayou.recipe.labels import Tell
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.arrow.cells import (
     as_numbers,
@@ -82,8 +81,62 @@ def stream_of(table: Any) -> Iterable[pa.RecordBatch]:
         raise BadInput(f"the table cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from None
 
 
+def fit_arrow(recipe: Recipe, batches: Sequence[pa.RecordBatch], **options: Any) -> Recipe:
+    """Return the recipe fitted to the first FIT_ROWS rows of the record batches."""
+    check_width(len(names_of(batches[0].schema)))
+    (batch,) = _joined(batches).slice(0, FIT_ROWS).combine_chunks().to_batches()
+    summaries = {name: _summary(name, array, recipe) for name, array in flat_columns(batch)}
+    return fit(recipe, summaries, **options)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Return record batches as one table, with columns of differing types cast to a common type.
+
+    If there is none, as for numbers and texts, only batches with the types of the first one are included.
+    """
+    if all(batch.schema.equals(batches[0].schema) for batch in batches):
+        return pa.Table.from_batches(batches)
+    tables = [_decoded(pa.Table.from_batches([batch])) for batch in batches]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").select(batches[0].schema.names)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.Table.from_batches([batch for batch in batches if batch.schema.equals(batches[0].schema)])
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """Return a table with dictionaries replaced by their values, as types with dictionaries differ from plain ones."""
+    for k, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(k, column.name, table.column(k).cast(column.type.value_type))
+    return table
+
+
+def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
+    if is_a.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind, scanner = array.type, ColumnScanner(recipe)
+    if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
+        scanner.add_numbers(as_numbers(array.cast("float64") if is_a.is_decimal(kind) else array))
+    elif is_point(kind):
+        scanner.add_numbers(as_seconds(array), POINT)
+    elif is_text(kind):
+        data, starts, stops = string_cells(array, separated=True)
+        scanner.add(one_column(data, starts, stops), len(array), np.ones(len(array), np.bool_))
+    else:
+        return summary_of(values_of(iso(array) if is_a.is_temporal(kind) else array, name), recipe)
+    display = iso(array) if is_point(kind) else array.cast("large_binary") if is_text(kind) else array
+    return scanner.summary(lambda row: _as_text(display[row].as_py()))
+
+
+def _as_text(value: Any) -> str:
+    """Return a value as text, with bytes decoded, as not all text is valid UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
 class ArrowReader(FittingReader):
     """Reader of the rows of an object with `__arrow_c_stream__`, or of `TableChunks`, for a `Source`."""
+
+    _fit = staticmethod(fit_arrow)
 
     def __init__(self, data: Any, extras: Extras, *, labels: bool = True, dtype: str = "float32") -> None:
         super().__init__(extras, labels, dtype)
@@ -124,69 +177,8 @@ class ArrowReader(FittingReader):
         rows = task.shared.batch.slice(task.start, task.stop - task.start)
         return rows, rows.num_rows
 
-    def _fitted(self, samples: list[pa.RecordBatch]) -> Recipe:
-        return fit_arrow(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)
-
     def _parse(self, task: RowRange) -> ParsedBlock:
         table = self._table
         if table is None:
             table = self._table = ArrowTable(self.plan, names_of(task.shared.batch.schema), task.file)
         return table.parse(task.shared.prepared(table), task.start, task.stop)
-
-
-def fit_arrow(
-    recipe: Recipe,
-    batches: Sequence[pa.RecordBatch],
-    *,
-    labels: bool = True,
-    tell: Tell | None = None,
-) -> Recipe:
-    """Return the recipe fitted to the first FIT_ROWS rows of the record batches."""
-    check_width(len(names_of(batches[0].schema)))
-    (batch,) = _joined(batches).slice(0, FIT_ROWS).combine_chunks().to_batches()
-    summaries = {name: _summary(name, array, recipe) for name, array in flat_columns(batch)}
-    return fit(recipe, summaries, labels=labels, tell=tell)
-
-
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Return record batches as one table, with columns of differing types cast to a common type.
-
-    If there is none, as for numbers and texts, only batches with the types of the first one are included.
-    """
-    if all(batch.schema.equals(batches[0].schema) for batch in batches):
-        return pa.Table.from_batches(batches)
-    tables = [_decoded(pa.Table.from_batches([batch])) for batch in batches]
-    try:
-        return pa.concat_tables(tables, promote_options="permissive").select(batches[0].schema.names)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.Table.from_batches([batch for batch in batches if batch.schema.equals(batches[0].schema)])
-
-
-def _decoded(table: pa.Table) -> pa.Table:
-    """Return a table with dictionaries replaced by their values, as types with dictionaries differ from plain ones."""
-    for k, column in enumerate(table.schema):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(k, column.name, table.column(k).cast(column.type.value_type))
-    return table
-
-
-def _summary(name: str, array: pa.Array, recipe: Recipe) -> ColumnSummary:
-    if is_a.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    kind, looked = array.type, ColumnScanner(recipe)
-    if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind):
-        looked.add_numbers(as_numbers(array.cast("float64") if is_a.is_decimal(kind) else array))
-    elif is_point(kind):
-        looked.add_numbers(as_seconds(array), POINT)
-    elif is_text(kind):
-        data, starts, stops = string_cells(array, separated=True)
-        looked.add(one_column(data, starts, stops), len(array), np.ones(len(array), np.bool_))
-    else:
-        return summary_of(values_of(iso(array) if is_a.is_temporal(kind) else array, name), recipe)
-    display = iso(array) if is_point(kind) else array.cast("large_binary") if is_text(kind) else array
-    return looked.summary(lambda row: _as_text(display[row].as_py()))
-
-
-def _as_text(value: Any) -> str:
-    """Return a value as text, with bytes decoded, as not all text is valid UTF-8."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

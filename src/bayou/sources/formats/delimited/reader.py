@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from bayou.core.arrow import pa
 from bayou.core.errors import BadInput
 from bayou.core.extras import Extras
 from bayou.core.spelling import option
-from bayou.recipe.labels import Tell
 from bayou.recipe.recipe import FIT_ROWS, Recipe
 from bayou.sources.formats.delimited.split import (
     AFTER_QUOTE,
@@ -79,7 +79,6 @@ class DelimitedParser:
                 BadLine(int(line), int(byte), _WHAT[code].format(width=parsed.width, found=count))
                 for line, byte, code, count in bad_lines[first_of_each(bad_lines[:, 2])]
             ],
-            skipped=parsed.skipped,
             error_counts=Counter(kind_of(_WHAT[code]).format(width=parsed.width) for code in bad_lines[:, 2].tolist()),
             place=lambda row, c: int(parsed.starts[row * parsed.width + self._where[c]]) - int(parsed.begins[row]) + 1,
         )
@@ -105,19 +104,13 @@ def split_block(block: TextBlock, layout: DelimitedLayout, scratch: ThreadBuffer
 # --- the fit --------------------------------------------------------------------------------------------------------
 
 
-def fit_text(
-    recipe: Recipe,
-    blocks: Sequence[tuple[SplitCells, DelimitedLayout]],
-    *,
-    labels: bool = True,
-    tell: Tell | None = None,
-) -> Recipe:
+def fit_text(recipe: Recipe, blocks: Sequence[tuple[SplitCells, DelimitedLayout]], **options: Any) -> Recipe:
     """Return the recipe fitted to the first FIT_ROWS rows of the blocks, given as cells with their layouts."""
     names = blocks[0][1].names
     positions = {layout: {name: position for position, name in enumerate(layout.names)} for _, layout in blocks}
     located = [(cell_block, positions[layout]) for cell_block, layout in blocks]
     summaries = {name: _summary(recipe, name, located) for name in names}
-    return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, labels=labels, tell=tell)
+    return fit(recipe, summaries, usual=CRITEO_ROLES if names == CRITEO else None, **options)
 
 
 def _summary(recipe: Recipe, name: str, blocks: Iterable[tuple[SplitCells, Mapping[str, int]]]) -> ColumnSummary:
@@ -125,14 +118,14 @@ def _summary(recipe: Recipe, name: str, blocks: Iterable[tuple[SplitCells, Mappi
 
     A file without the column counts as rows without a value, so that the summaries of all columns agree row by row.
     """
-    left, looked = FIT_ROWS, ColumnScanner(recipe)
+    left, scanner = FIT_ROWS, ColumnScanner(recipe)
     segments: list[tuple[int, SplitCells, int | None]] = []  # number of rows, their cells, position of the column
     for cell_block, positions in blocks:
         n, position = min(cell_block.rows, left), positions.get(name)
         if position is None:
-            looked.add_numbers(np.full(n, np.nan))
+            scanner.add_numbers(np.full(n, np.nan))
         else:
-            looked.add(_table(cell_block, cell_block.data, np.array([position])), n)
+            scanner.add(_table(cell_block, cell_block.data, np.array([position])), n)
         segments.append((n, cell_block, position))
         left -= n
 
@@ -143,7 +136,7 @@ def _summary(recipe: Recipe, name: str, blocks: Iterable[tuple[SplitCells, Mappi
             row -= n_rows
         raise IndexError(row)
 
-    return looked.summary(text, as_written=True)
+    return scanner.summary(text, as_written=True)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -151,6 +144,8 @@ def _summary(recipe: Recipe, name: str, blocks: Iterable[tuple[SplitCells, Mappi
 
 class DelimitedReader(FittingReader):
     """Reader of the rows of delimited files, for a `Source`."""
+
+    _fit = staticmethod(fit_text)
 
     def __init__(
         self, files: BlockReader, extras: Extras, *, format: str = "csv", labels: bool = True, dtype: str = "float32"
@@ -185,12 +180,7 @@ class DelimitedReader(FittingReader):
             )
         return (cell_block, block.layout), cell_block.rows
 
-    def _fitted(self, samples: list[tuple[SplitCells, DelimitedLayout]]) -> Recipe:
-        return fit_text(self._extras.required_recipe, samples, labels=self._labels, tell=self.set_labels)
-
     def _parse(self, block: TextBlock) -> ParsedBlock:
-        if block.trouble is not None:
-            return ParsedBlock.unreadable(block)
         table = self._tables.get(block.layout)
         if table is None:
             table = self._tables[block.layout] = DelimitedParser(self.plan, block.layout, block.file)

@@ -6,7 +6,6 @@ for the second; triples (n, 3, 2) are the same for three; terms are int64, one r
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +18,7 @@ from bayou.recipe.recipe import Recipe
 from bayou.sources.formats.vw.higher_crosses import LETTERS, MOST_TRIPLED, put_terms, put_triples
 from bayou.sources.formats.vw.pairs import MAX_NAMESPACES, TOO_LARGE, TOO_MANY, append_pairs
 from bayou.sources.reading.buffers import ThreadBuffers
-from bayou.sources.reading.parsed_block import BadLine, ParsedBlock, kind_of
+from bayou.sources.reading.parsed_block import BadLine, ParsedBlock
 
 WHAT = {
     TOO_MANY: f"expected at most {MAX_ROW_CROSSES} pairs, of at most {MAX_NAMESPACES} namespaces ({MOST_TRIPLED} for "
@@ -44,17 +43,17 @@ class VWCrosser:
         self._room = 2  # features with crosses that there is room for, as a multiple of a block's own
 
     def add(self, parsed: ParsedBlock, keys: np.ndarray, letters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Append its crosses to each row of features, which are given by their hashes (uint32) or ids (uint64).
+        """Append to each row the crosses of its features, which are given as hashes (uint32) or ids (uint64).
 
         Args:
-            parsed: updated to each row's features, then its pairs, ordered by their earlier and then their later
-                feature, then crosses of three, then those of terms. Rows with too many of them become bad. Crosses
-                have group 0.
+            parsed: updated in place: each row's features are followed by its pairs (by earlier, then later feature),
+                its crosses of three, and its interactions. Rows with too many crosses, or too large a product, are
+                reported as bad and removed. Crosses belong to group 0.
             keys: uint64, the key of each feature's namespace.
             letters: uint8, the first letter of each feature's namespace.
 
         Returns:
-            origins: int32, the features that each feature is made of, padded with -1; and a mask of the rows left.
+            origins: int32, the features from which each feature is formed, padded with -1; and a mask of the rows kept.
         """
         indptr, hashes, values = rows = parsed.indptr, parsed.indices, parsed.values
         rules = self._pairs, self._triples, self._terms_of(letters)
@@ -77,7 +76,7 @@ class VWCrosser:
         is_kept = errors == 0
         if n_rows < len(errors):
             bad_lines = [BadLine(int(parsed.positions[row]), 0, WHAT[errors[row]]) for row in np.flatnonzero(errors)]
-            parsed.note(bad_lines, Counter(kind_of(line.reason) for line in bad_lines))
+            parsed.note(bad_lines)
             parsed.keep_rows(is_kept)
         return origins, is_kept
 

@@ -173,7 +173,7 @@ def _put_term(rows, mask, term, starts, order, n, tried, new, made):
 
 @kernel
 def put_triples(rows, keys, rules, mask, row, scratch, term, n, tried, new, made):
-    """Do the same as `_put_term` for a row's crosses of three namespaces."""
+    """Write a row's crosses of three namespaces from position n on, and return what `_put_term` returns."""
     count = arrange_spaces(rows[0], keys, rules, row, scratch)
     if count > MOST_TRIPLED:
         return n, MAX_ROW_CROSSES + 1, TOO_MANY
@@ -196,7 +196,7 @@ def put_triples(rows, keys, rules, mask, row, scratch, term, n, tried, new, made
 
 @kernel
 def put_terms(rows, letters, terms, mask, row, scratch, n, tried, new, made):
-    """Do the same as `_put_term` for a row's crosses of terms of first letters."""
+    """Write a row's crosses of terms of first letters from position n on, and return what `_put_term` returns."""
     arrange_letters(rows[0], letters, row, scratch)
     error = 0
     for t in range(terms.shape[0]):

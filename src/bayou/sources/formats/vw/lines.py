@@ -119,7 +119,7 @@ def _skip_blanks(base, offset):
 
 @kernel(forceinline=True)
 def _read_start(base, offset):
-    """Do the same as `_parse_line_head`, with offsets and a fast path: most lines begin with `1 |` or `-1 |`."""
+    """Parse a line up to its first '|' as `_parse_line_head` does, by offsets: mostly `1 |` or `-1 |`."""
     first = load_uint8(base + offset)
     mark = base + offset + (first == _MINUS)
     digit = load_uint8(mark) - 48

@@ -90,7 +90,7 @@ from bayou.sources.formats.vw.names import (
 )
 from bayou.sources.reading.blocks import TextBlock
 from bayou.sources.reading.buffers import ThreadBuffers
-from bayou.sources.reading.parsed_block import ParsedBlock, all_ones, counted, described
+from bayou.sources.reading.parsed_block import ParsedBlock, all_ones
 
 # Size of the table of recent features, by which most repeats of new names are found.
 _RECENT = 1 << 14
@@ -119,11 +119,8 @@ class VWParser:
         self._way = EXACT if recipe.exact else ALL_HASHED if recipe.hash_all else NUMBERS
         self._mask = ALL_64 if recipe.exact else np.uint64(recipe.n_features - 1)
         self._crossing = VWCrosser(recipe, self._hash_space, self._mask)
-        self._crossed, self._has_cross, self._has_letters = (
-            recipe.crossed,
-            bool(recipe.cross),
-            bool(recipe.interactions),
-        )
+        self._crossed = recipe.crossed
+        self._has_cross, self._has_letters = bool(recipe.cross), bool(recipe.interactions)
         self._named = group_keys((*recipe.pairs, *recipe.cross), self._hash_space)
         self._dropped = np.zeros(LETTERS, np.bool_)
         self._dropped[[ord(letter) for letter in recipe.ignore]] = True
@@ -155,16 +152,9 @@ class VWParser:
         bad = np.empty((capacity, 3), np.int64)  # pages are allocated only as bad lines are written
         crossed, dropping = self._crossed, bool(self._dropped.any())
         last = -1 if crossed or dropping or self._way != NUMBERS else np.int64(self._mask)
+        lines_of = indptr, labels, weights, tags, positions
         rows, nonzeros, named, lines, skipped, weighted, bounds, canonical = read_lines(
-            block.data,
-            block.size,
-            stops,
-            ends,
-            self._way,
-            last,
-            (indptr, labels, weights, tags, positions),
-            (*features, spaces),
-            bad,
+            block.data, block.size, stops, ends, self._way, last, lines_of, (*features, spaces), bad
         )
         if dropping:
             nonzeros = drop_letters(block.data, spaces, self._dropped, indptr[: rows + 1], features)
@@ -176,11 +166,9 @@ class VWParser:
             weights=weights[:rows].copy() if weighted else None,
             positions=positions[:rows].copy(),
             lines=lines,
-            bad_lines=described(bad[:skipped], WHAT),
-            skipped=skipped,
-            error_counts=counted(bad[:skipped], WHAT),
             bounds=CsrStats(*bounds) if canonical else None,
         )
+        parsed.note_codes(bad[:skipped], WHAT)
         tags, names = tags[:rows], (name_spans[:nonzeros], spaces[:nonzeros])
         bitmap = known_features(self._names, self._numbering, self._way == EXACT)
         if self._groups:
