@@ -11,7 +11,7 @@ import bayou
 
 SOURCES = Path(bayou.__file__).parent
 # Lines of code that all sources may have; comments and docstrings are free.
-MAX_CODE_LINES = 43_000
+MAX_CODE_LINES = 43_700
 _NO_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip

@@ -541,3 +541,24 @@ def test_groups_stay_with_their_non_zeros():
     for bad in ([1, 2], [0, 1, 2, 256], [0, 1, 2, -1], [0.5, 1, 2, 3], "abcd"):
         with pytest.raises(BadInput, match="integers from 0 to 255, one per nonzero value"):
             batch.with_groups(bad)
+
+
+def test_codes_stay_with_their_rows():
+    """Codes follow rows that are cut, taken, converted or put together."""
+    batch = Batch.from_rows([{0: 1.0}, {}, {1: 2.0}], labels=[1, -1, 1]).with_codes([[1, 2], [3, 64], [0, 5]])
+    assert batch.codes.dtype == np.uint8
+    assert batch[1:].codes.tolist() == [[3, 64], [0, 5]]
+    assert batch.take([2, 0]).codes.tolist() == [[0, 5], [1, 2]]
+    assert batch.astype("float32").codes is batch.codes
+    assert Batch.concatenate([batch[2:], batch[:1]]).codes.tolist() == [[0, 5], [1, 2]]
+    assert Batch.concatenate([batch, batch.with_codes(None)]).codes is None
+    assert batch.with_labels([1, 1, 1]).codes is batch.codes
+    assert not batch.codes.flags.writeable
+    with pytest.raises(BadInput, match="codes of different columns"):
+        Batch.concatenate([batch, batch.with_codes([[1], [2], [3]])])
+
+
+@pytest.mark.parametrize("codes", [[1, 2], [[65], [1]], [[-1], [1]], [[0.5], [1.0]], [[1]], [[], []], [[1] * 257] * 2])
+def test_codes_that_are_no_cells_are_refused(codes):
+    with pytest.raises(BadInput, match=r"codes must be integers from 0 to 64, a row for each of the 2 rows"):
+        Batch.from_rows([{}, {}]).with_codes(codes)

@@ -481,7 +481,8 @@ def test_a_file_without_checksums_is_refused(tmp_path):
 # --- golden files -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [r.name for r in registry.own_records() if r.task != "multiclass"])
+# The forest has no golden file yet: its state is going to grow.
+@pytest.mark.parametrize("name", [r.name for r in registry.own_records() if r.name not in ("classes", "forest")])
 def test_golden_files_of_version_1_load_as_they_were(name):
     learner = bayou.load(GOLDEN / f"{name}-v1.bayou")
     expected = np.load(GOLDEN / f"{name}-v1.npz")

@@ -48,7 +48,7 @@ class Theirs(Learner):
 def test_names_are_the_keys_the_default_first():
     first, *others = registry.records()
     assert first == registry.DEFAULT
-    assert len(others) == 12
+    assert len(others) == 13
     assert others == sorted(others)
     for name, record in registry.records().items():
         assert record.name == name == record.load().name
@@ -117,7 +117,7 @@ def test_unknown_class_names_are_attribute_errors():
 def test_an_unknown_name_is_answered_with_the_names_there_are():
     with pytest.raises(
         BadInput,
-        match=r"no learner called 'swamp'; there are: bank, adagrad, classes, ftrl, gaussian, joint, lasso, marginal",
+        match=r"no learner called 'swamp'; there are: bank, adagrad, classes, forest, ftrl, gaussian, joint, lasso",
     ):
         registry.find("swamp")
 

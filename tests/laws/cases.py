@@ -127,6 +127,10 @@ VARIANTS: dict[str, dict[str, Callable[[int], dict[str, Any]]]] = {
         "lanes": lambda n: {"lanes": [{"scale": True, "normalise": True, "memory": 0.01}, {"rate": 0.5}, {}]},
         "bare": lambda n: {"intercept": False},
     },
+    "forest": {
+        "default": lambda n: {},
+        "marginal": lambda n: {"base": "marginal", "seed": 5},
+    },
     "classes": {
         "default": lambda n: {},
         "marginal": lambda n: {"learner": "marginal"},

@@ -8,6 +8,9 @@ import numpy as np
 
 from bayou.core.errors import BadInput
 
+# Codes of a table: cells of a column besides the missing one, and columns, whose numbers are bytes.
+MAX_CELLS, MAX_CODE_COLUMNS = 64, 256
+
 
 def check_not_masked(values: Any, what: str) -> None:
     """Raise BadInput if `values` has masked entries: NumPy drops the mask and would treat them as data."""
@@ -98,6 +101,20 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
     if not fits:
         raise BadInput(f"groups must be {n} integers from 0 to 255, one per nonzero value.")
     return np.ascontiguousarray(groups.astype(np.uint8, copy=False))
+
+
+def as_codes(codes: Any, n: int) -> np.ndarray | None:
+    """Return the codes of n rows as uint8, shape (n, columns), or None if `codes` is None."""
+    if codes is None:
+        return None
+    codes = as_array(codes, "codes")
+    fits = codes.ndim == 2 and len(codes) == n and 1 <= codes.shape[1] <= MAX_CODE_COLUMNS
+    if not fits or (n and not (codes.dtype.kind in "iu" and 0 <= codes.min() <= codes.max() <= MAX_CELLS)):
+        raise BadInput(
+            f"codes must be integers from 0 to {MAX_CELLS}, a row for each of the {n} rows and 1 to {MAX_CODE_COLUMNS} "
+            "columns."
+        )
+    return np.ascontiguousarray(codes, np.uint8)
 
 
 def as_row_indices(rows: Any, n: int) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 
 from bayou.core.arrays import (
     as_array,
+    as_codes,
     as_float,
     as_groups,
     as_indices,
@@ -50,13 +51,15 @@ class Batch:
         positions: int64, the position of each row in its source (such as a line number), or None.
         groups: uint8, the number of each non-zero's column or namespace, for learners that distinguish columns; None
             if not requested or unknown.
+        codes: uint8, shape (rows, columns), the cell of each row in each column of a table, 0 if missing, for learners
+            that grow trees; or None (`with_codes`).
         n_wrapped: number of indices wider than 32 bits, which were wrapped around: their high half was folded in.
         max_row_length, max_abs_value, max_index: upper bounds of the features in a row, the absolute values, and the
             feature indices (-1 if there are none). A slice of a batch keeps these bounds, and `n_wrapped`, of the whole
             batch.
         is_all_ones: whether every value is known to be 1, as for indicators; learners then skip reading the values.
 
-    The CSR arrays and `groups` are read-only.
+    The CSR arrays, `groups` and `codes` are read-only.
 
     >>> batch = Batch.from_rows([{0: 1.0, 7: 2.0}, {}], labels=[1, -1])
     >>> len(batch), batch.nonzeros, batch.max_index
@@ -71,6 +74,7 @@ class Batch:
     tags: Sequence[str] | None
     positions: np.ndarray | None
     groups: np.ndarray | None
+    codes: np.ndarray | None = None
     n_wrapped: int
     max_row_length: int
     max_abs_value: float
@@ -240,6 +244,7 @@ class Batch:
         cut.indptr = read_only(self.indptr[start : stop + 1] - first)
         cut.indices, cut.values = self.indices[first:last], self.values[first:last]
         cut.groups = None if self.groups is None else self.groups[first:last]
+        cut.codes = None if self.codes is None else self.codes[start:stop]
         cut.labels = None if self.labels is None else self.labels[start:stop]
         cut.weights = None if self.weights is None else self.weights[start:stop]
         cut.tags = None if self.tags is None else self.tags[start:stop]
@@ -266,6 +271,7 @@ class Batch:
             indices=read_only(self.indices[places]),
             values=read_only(np.ones(len(places), self.values.dtype) if self.is_all_ones else self.values[places]),
             groups=None if self.groups is None else read_only(self.groups[places]),
+            codes=None if self.codes is None else read_only(self.codes[rows]),
             labels=None if self.labels is None else self.labels[rows],
             weights=None if self.weights is None else self.weights[rows],
             tags=None if self.tags is None else [self.tags[row] for row in rows.tolist()],
@@ -297,7 +303,7 @@ class Batch:
         """Return one batch with the rows of all batches in order, and their labels and other attributes.
 
         Values get the widest type among the batches. If some batches have weights, rows of the others weigh 1. Either
-        all batches have labels or none has; tags, positions and groups are kept if all have them.
+        all batches have labels or none has; tags, positions, groups and codes are kept if all have them.
 
         >>> batch = Batch.from_rows([{0: 1.0}, {1: 2.0}], labels=[1, -1])
         >>> Batch.concatenate([batch[1:], batch[:1]]).labels
@@ -318,6 +324,8 @@ class Batch:
 
         starts = np.cumsum([0] + [part.nonzeros for part in parts[:-1]])
         ends = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=True)]
+        if len({part.codes.shape[1] for part in parts if part.codes is not None}) > 1:
+            raise BadInput("the batches have codes of different columns; give all of them codes for the same columns.")
         tagged = all(part.tags is not None for part in parts)
         weighted = any(part.weights is not None for part in parts)
         return parts[0].replace(
@@ -329,6 +337,7 @@ class Batch:
             tags=[tag for part in parts for tag in part.tags or ()] if tagged else None,
             positions=joined("positions"),
             groups=None if (groups := joined("groups")) is None else read_only(groups),
+            codes=None if (codes := joined("codes")) is None else read_only(codes),
             n_wrapped=sum(part.n_wrapped for part in parts),
             max_row_length=max(part.max_row_length for part in parts),
             max_abs_value=max(part.max_abs_value for part in parts),
@@ -352,6 +361,15 @@ class Batch:
         """
         column = as_groups(groups, self.nonzeros)
         return self.replace(groups=None if column is None else read_only(column.view()))
+
+    def with_codes(self, codes: Any) -> Batch:
+        """Return the batch with other codes: the cell of each row in each column, from 0 to 64, or None.
+
+        >>> Batch.from_rows([{0: 1.0}, {}]).with_codes([[3, 0], [1, 64]])[1:].codes
+        array([[ 1, 64]], dtype=uint8)
+        """
+        cells = as_codes(codes, len(self))
+        return self.replace(codes=None if cells is None else read_only(cells.view()))
 
     def with_positions(self, positions: Any) -> Batch:
         """Return the batch with other positions: one integer per row, or None."""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # for type checkers alone: nothing else needs this list
     from bayou.learners.adagrad import AdaGrad as AdaGrad
     from bayou.learners.bank import Bank as Bank
     from bayou.learners.classes import Classes as Classes
+    from bayou.learners.forest import Forest as Forest
     from bayou.learners.ftrl import FTRL as FTRL
     from bayou.learners.gaussian import Gaussian as Gaussian
     from bayou.learners.joint import Joint as Joint
