@@ -9,9 +9,10 @@ and with its wide preset; every setting of every peer (quality_peers.py says whi
 each tuned peer. "Best" is by log loss over the whole stream, in hindsight. How the features are made: quality_sets.py.
 
 Whenever a set is done, a line is printed and the JSON is written. --reuse takes the peers' results from such a file, so
-that only the banks and the missing sets are run; this also continues a run that was stopped. --bank names any function
-from CSR rows and labels -1 or +1 to probabilities; it may be repeated. --quick takes the first 2,000 rows of each set:
-to see that everything runs, not to compare.
+that only the banks and the missing sets are run; this also continues a run that was stopped. From a page (.md) with
+these tables it takes the peers of the main one, which is then all that is printed. --bank names any function from CSR
+rows and labels -1 or +1 to probabilities; it may be repeated. --quick takes the first 2,000 rows of each set: to see
+that everything runs, not to compare.
 """
 
 from __future__ import annotations
@@ -206,6 +207,23 @@ def reusable(path: Path, quick: bool) -> dict:
     return sets
 
 
+def published(path: Path) -> dict:
+    """The best peer, VW at its defaults and the stack of each set in the main table of a page."""
+    sets = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, rows, best, setting, vw, stack, *_ = [cell.strip(" †") for cell in line.split("|")[1:]] + [""] * 6
+        if name in quality_sets.SETS and name not in sets:
+            family = next(family for family in families() if setting.startswith(family))
+            results = [
+                {"family": family, "setting": setting.removeprefix(family).strip(), "log_loss": float(best)},
+                {"family": "VW", "setting": "", "log_loss": float(vw), "default": True},
+                {"family": STACK, "setting": "", "log_loss": float(stack)},
+            ]
+            results = [{"default": False} | result for result in results]
+            sets[name] = {"rows": int(rows.replace(",", "")), "versions": {}, "results": results}
+    return sets
+
+
 # --- reading the results --------------------------------------------------------------------------------------------
 
 
@@ -223,7 +241,8 @@ def result_of(about: dict, family: str, default: bool = False) -> dict:
 
 
 def best_of_each(about: dict, tuned_only: bool = False) -> list[dict]:
-    return [result_of(about, family) for family in families(tuned_only)]
+    known = {r["family"] for r in about["results"]}
+    return [result_of(about, family) for family in families(tuned_only) if family in known]
 
 
 def best_peer(about: dict) -> dict:
@@ -388,7 +407,8 @@ def main() -> None:
     banks = dict(pair.split("=", 1) for pair in given)
     if clash := sorted(set(banks) & {*families(), STACK}):
         parser.error(f"{', '.join(clash)} is the name of a peer")
-    known = reusable(args.reuse, args.quick) if args.reuse else {}
+    page = args.reuse is not None and args.reuse.suffix == ".md"
+    known = published(args.reuse) if page else reusable(args.reuse, args.quick) if args.reuse else {}
 
     def keep(found: dict) -> None:
         """Sets not run again yet stay in the file, without their banks."""
@@ -399,7 +419,9 @@ def main() -> None:
             unfinished.replace(args.json)
 
     found = run_all(sets, banks, args.processes, known, keep, (args.data, args.cache, args.quick))
-    tables = [main_table(found, list(banks)), family_table(found), honesty_table(found, list(banks))]
+    tables = [main_table(found, list(banks))]
+    if not page:
+        tables += [family_table(found), honesty_table(found, list(banks))]
     print("", *map(plain, tables), sep="\n\n")
     if args.markdown:
         args.markdown.write_text("\n\n".join(map(markdown, tables)) + "\n")

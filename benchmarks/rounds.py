@@ -35,7 +35,6 @@ from pathlib import Path
 import numpy as np
 import quality_peers
 import quality_sets
-import vowpalwabbit
 
 from bayou import Batch, rounds, simulate, sources
 from bayou.core import registry
@@ -203,6 +202,8 @@ def recombined(learner: str, rest: Batch, held: Batch, first: int) -> Learner:
 
 def vw_merged(train: Batch, test: Batch) -> list[tuple[float, float]]:
     """(loss, that of its sequential pass) of one part, and of sixteen that were merged."""
+    import vowpalwabbit  # here, as no other part needs it
+
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
 

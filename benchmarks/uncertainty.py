@@ -1,15 +1,21 @@
 """Do 90% intervals hold the truth as often as they say, and where do they not?
 
     python benchmarks/uncertainty.py [--long] [--seeds 5]
-    python benchmarks/uncertainty.py --designs [a9a,adult] [--rows 10000 100000] [--seeds 5] [--bank head=256]
+    python benchmarks/uncertainty.py --designs [a9a,adult] [--rows 10000 100000] [--seeds 5] [--bank head=64]
                                      [--only CONTENDER] [--reuse results.json] [--again CONTENDER]
+                                     [--published docs/lab/results.md]
                                      [--json out.json] [--markdown out.md] [--picture out.png]
+    python benchmarks/uncertainty.py --heads [--seeds 5]
 
 With --designs: coverage and root mean square error of weights, of contrasts within columns (a weight less the mean of
 its column) and of the scores of 20,000 later rows, on ten sets of real rows with labels drawn from a linear truth, and
 on simulated streams. uncertainty_designs.py has the problems, uncertainty_peers.py the contenders. Weights of features
 that fewer than 50 of the learned rows have are not judged. Each result is written to the JSON at once; --reuse goes on
-from there, and --again runs one contender again, as after a change to it. --bank adds a bank with that option.
+from there, and --again runs one contender again, as after a change to it. --published takes what is not in the JSON
+from the tables of a page, so that a change to one contender does not take hours. --bank adds a bank with that option.
+
+With --heads: coverage of the weights inside and outside a head that is smaller than the number of features, on
+simulated streams and some of the designs, and the factor that the standard deviations outside would need.
 
 Without it: Marginal, with the true prior and with a quarter of its variance, the same with a learned scale, and the
 bank, at its defaults, on simulated streams (--only runs one of them). For each, how often the 90% intervals (mean +-
@@ -28,6 +34,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -40,7 +47,16 @@ import numpy as np
 import quality
 import quality_sets
 import uncertainty_peers as peers
-from uncertainty_designs import DESIGNS, Problem, draw_problem, load_design, simulate_problem
+from uncertainty_designs import (
+    DESIGNS,
+    MISFIT_ROWS,
+    MISFITS,
+    Problem,
+    draw_misfit,
+    draw_problem,
+    load_design,
+    simulate_problem,
+)
 
 from bayou import Batch, evaluate, plots, simulate
 from bayou.learners import Bank, Marginal
@@ -59,6 +75,7 @@ NORMAL_90 = 1.6448536269514722
 TAIL_EXAMPLES = (3000, 30_000, 300_000)
 TIMES_MET = (0, 1, 10, 100, 1000)
 MIN_USES = 50  # weights of features that the learned rows use less often are not judged
+BANKS: list[dict[str, Any]] = [{"head": 0}, {"head": "auto"}, {"head": 256}]
 QUANTITIES = "weights", "contrasts", "scores", "next scores"
 
 
@@ -141,13 +158,12 @@ def contenders(banks: list[dict[str, Any]]) -> dict[str, Callable[[Problem], pee
     """Return what learns each problem, by name."""
     optional = {
         "bank, " + ", ".join(f"{name} {value}" for name, value in options.items()): partial(peers.learn_bank, **options)
-        for options in banks
+        for options in [*BANKS, *banks]
     }
     return {
         "Marginal": peers.learn_marginal,
         "Marginal, scale": partial(peers.learn_marginal, scale="learned"),
         "Joint, full": peers.learn_joint,
-        "bank": peers.learn_bank,
         **optional,
         "batch": peers.fit_batch,
         "BayesianGLM": peers.fit_bayesian_glm,
@@ -169,6 +185,8 @@ def problems(names: list[str], rows: list[int], *folders: Path) -> Iterator[tupl
     for name in names:
         if name in SIMULATED:
             yield name, SIMULATED[name][-1], partial(simulate_problem, *SIMULATED[name])
+        elif name in MISFITS:
+            yield name, MISFIT_ROWS, partial(draw_misfit, *MISFITS[name])
         else:
             design = load_design(name, *folders)
             yield from ((name, n_rows, partial(draw_problem, design, n_rows)) for n_rows in rows)
@@ -177,10 +195,13 @@ def problems(names: list[str], rows: list[int], *folders: Path) -> Iterator[tupl
 def run_designs(args: argparse.Namespace) -> None:
     longest = [simulated_name(*setting) for setting in LONG if not args.long]
     names = (
-        args.designs.split(",") if args.designs else [*DESIGNS, *(name for name in SIMULATED if name not in longest)]
+        args.designs.split(",")
+        if args.designs
+        else [*DESIGNS, *(name for name in SIMULATED if name not in longest), *MISFITS]
     )
-    if unknown := sorted(set(names) - {*DESIGNS, *SIMULATED}):
-        raise SystemExit(f"no design is called {', '.join(unknown)}; there are {', '.join([*DESIGNS, *SIMULATED])}")
+    if unknown := sorted(set(names) - {*DESIGNS, *SIMULATED, *MISFITS}):
+        all_names = ", ".join([*DESIGNS, *SIMULATED, *MISFITS])
+        raise SystemExit(f"no design is called {', '.join(unknown)}; there are {all_names}")
     methods = contenders([dict([read_option(text)]) for text in args.bank])
     selected = args.only or list(methods)
     if unknown := sorted(set(selected) - set(methods)):
@@ -203,7 +224,12 @@ def run_designs(args: argparse.Namespace) -> None:
                 print(line_of(runs[-1]), flush=True)
                 if args.json:
                     write_runs(args.json, runs)
-    tables = [summary_table(runs, group) for group in groups_of(runs)]
+    if args.published:
+        own = {(run["problem"], run["rows"], run["contender"]) for run in runs}
+        known = [run for run in read_tables(args.published) if run["contender"] in methods]
+        runs += [run for run in known if (run["problem"], run["rows"], run["contender"]) not in own]
+    runs.sort(key=lambda run: list(methods).index(run["contender"]))
+    tables = [summary_table(runs, group) for group in groups_of(runs) if group != "misfit"]
     tables += [table_of(runs, group, quantity) for group in groups_of(runs) for quantity in QUANTITIES]
     if args.markdown:
         args.markdown.write_text("\n\n".join(f"{title}\n\n{quality.markdown(lines)}" for title, lines in tables) + "\n")
@@ -229,6 +255,29 @@ def write_runs(path: Path, runs: list[dict]) -> None:
     unfinished.replace(path)
 
 
+def read_tables(page: Path) -> list[dict]:
+    """Return the means that the tables of `table_of` on a page have, as one run for each problem and contender."""
+    found: dict[tuple[str, int, str], dict] = {}
+    quantity = rows = contenders = None
+    for line in page.read_text().splitlines():
+        if heading := re.match(r"(\w+), (simulated|misfit|[\d,]+ rows): coverage of 90% intervals \(root mean", line):
+            quantity, rows, contenders = heading[1].lower(), heading[2], None
+        elif quantity and line.startswith("| design |"):
+            contenders = [name.strip() for name in line.split("|")[2:-1]]
+        elif contenders and line.startswith("| "):
+            problem, *cells = (cell.strip() for cell in line.split("|")[1:-1])
+            simulated = {name: setting[-1] for name, setting in SIMULATED.items()} | dict.fromkeys(MISFITS, MISFIT_ROWS)
+            n_rows = simulated.get(problem) or int(rows.split()[0].replace(",", ""))
+            for contender, cell in zip(contenders, cells, strict=True):
+                run = {"problem": problem, "rows": n_rows, "seed": -1, "contender": contender}
+                if cell:
+                    values = [float(number) for number in re.findall(r"[\d.]+", cell)]
+                    found.setdefault((problem, n_rows, contender), run)[quantity] = values
+        elif contenders and not line.startswith("|--"):
+            quantity = contenders = None
+    return list(found.values())
+
+
 # --- measures -------------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +286,8 @@ def measure(problem: Problem, posterior: peers.Posterior) -> dict[str, list[floa
     uses = problem.uses
     judged = uses >= MIN_USES
     error = posterior.mean - problem.weights
-    measured = {"weights": summary(error[judged], posterior.variance[judged])}
+    is_linear = problem.known_scores is None
+    measured = {"weights": summary(error[judged], posterior.variance[judged])} if is_linear else {}
     columns = contrasted_columns(problem.columns, judged)
     if columns:
         contrasts = [contrast_errors(np.flatnonzero(problem.columns == k), uses, posterior, error) for k in columns]
@@ -271,6 +321,53 @@ def contrast_errors(
     return centering @ error[indices], variance
 
 
+# --- weights outside the head ---------------------------------------------------------------------------------------
+
+# (problem, rows, slots of the head)
+HEADS = [
+    *(
+        ((2000, 20, std, rows), slots)
+        for std, rows, slots in ((1.0, 300_000, 256), (1.0, 100_000, 128), (2.0, 100_000, 256))
+    ),
+    *(((200, 5, 1.0, 100_000), slots) for slots in (128, 64)),
+    *(((200, 20, 1.0, 100_000), slots) for slots in (128, 64)),
+    ((200, 40, 1.0, 100_000), 128),
+    ((200, 40, 2.0, 100_000), 128),
+    *(((name, 100_000), 256) for name in ("imdb", "frappe")),
+    *(((name, 100_000), 64) for name in ("a9a", "adult", "w8a")),
+]
+
+
+def print_heads(args: argparse.Namespace) -> None:
+    print(f"{'problem':18} {'rows':>9} slots outside   weights inside   outside   factor +- over seeds")
+    for setting, slots in HEADS:
+        if isinstance(setting[0], str):
+            name, problem_of = (
+                setting[0],
+                partial(draw_problem, load_design(setting[0], args.data, args.cache), setting[1]),
+            )
+        else:
+            name, problem_of = simulated_name(*setting), partial(simulate_problem, *setting)
+        runs = np.array([outside_coverage(problem_of(seed), slots) for seed in range(args.seeds)])
+        n_outside, inside, outside, factor = runs.mean(axis=0)
+        line = f"{name:18} {setting[-1]:9,} {slots:5} {n_outside:7.0f} {inside:16.3f} {outside:9.3f}"
+        print(f"{line} {factor:8.2f} +- {runs[:, 3].std():.2f}", flush=True)
+
+
+def outside_coverage(problem: Problem, slots: int) -> tuple[float, float, float, float]:
+    """Return how many weights are outside the head, coverage inside and outside, and the factor that would give 90%."""
+    bank = Bank(len(problem.weights), intercept=problem.intercept is not None, head=slots)
+    bank.learn(peers.batch_of(problem.X, problem, problem.y))
+    every = np.arange(len(problem.weights))
+    judged = problem.uses >= MIN_USES
+    inside = np.zeros(len(every), bool)
+    inside[bank.weight_view(every).joint.positions] = True
+    errors = np.abs(bank.mean - problem.weights) / np.sqrt(bank.variance)
+    own, outside = errors[judged & inside], errors[judged & ~inside]
+    factor = np.quantile(outside, 0.9) / NORMAL_90
+    return len(outside), (own <= NORMAL_90).mean(), (outside <= NORMAL_90).mean(), factor
+
+
 # --- tables and the picture -----------------------------------------------------------------------------------------
 
 
@@ -283,18 +380,19 @@ def line_of(run: dict) -> str:
 
 
 def group_of(run: dict) -> str:
-    return "simulated" if run["problem"] in SIMULATED else f"{run['rows']:,} rows"
+    groups = {"simulated": SIMULATED, "misfit": MISFITS}
+    return next((name for name, group in groups.items() if run["problem"] in group), f"{run['rows']:,} rows")
 
 
 def groups_of(runs: list[dict]) -> list[str]:
-    """Return what tables are about: real designs by their number of rows, and simulated streams."""
-    ordered = sorted(runs, key=lambda run: (run["problem"] in SIMULATED, run["rows"]))
+    """Return what tables are about: real designs by their number of rows, simulated streams, and misfits."""
+    ordered = sorted(runs, key=lambda run: (run["problem"] in MISFITS, run["problem"] in SIMULATED, run["rows"]))
     return list(dict.fromkeys(map(group_of, ordered)))
 
 
 def means_of(runs: list[dict], group: str, quantity: str) -> dict[str, dict[str, np.ndarray]]:
     """Return, by problem and contender, the means over seeds of what was measured."""
-    values: dict[str, dict[str, list]] = {name: {} for name in (*DESIGNS, *SIMULATED)}
+    values: dict[str, dict[str, list]] = {name: {} for name in (*DESIGNS, *SIMULATED, *MISFITS)}
     for run in runs:
         if group_of(run) == group and quantity in run:
             values[run["problem"]].setdefault(run["contender"], []).append(run[quantity])
@@ -344,13 +442,13 @@ MARKERS = {
     "EmpiricalBayesGLM": (plots.PURPLE, "s", 5),
     "Marginal": (plots.GOLD, "v", 6),
 }
-BANK_COLORS = plots.BLUE, plots.ORANGE, plots.SKY
+BANK_COLORS = plots.SKY, plots.ORANGE, plots.BLUE, plots.PINK
 PANELS = {"weights": "weights", "contrasts": "contrasts within columns", "scores": "scores of later rows"}
 
 
 def draw(runs: list[dict], path: Path) -> None:
     """Draw a panel for each quantity, a line per real design, a dot per contender."""
-    group = [group for group in groups_of(runs) if group != "simulated"][-1]
+    group = [group for group in groups_of(runs) if group.endswith(" rows")][-1]
     banks = {name: (color, "o", 8) for name, color in zip(names_of(runs, "bank"), BANK_COLORS, strict=False)}
     weights = means_of(runs, group, "weights")
     problems = list(weights)[::-1]
@@ -384,6 +482,8 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="CONTENDER", help="may be repeated")
     parser.add_argument("--bank", action="append", default=[], metavar="head=256", help="a bank with this option too")
     parser.add_argument("--reuse", type=Path, help="runs that this file of earlier results has are not run again")
+    parser.add_argument("--published", type=Path, metavar="PAGE", help="contenders without runs: from a page's tables")
+    parser.add_argument("--heads", action="store_true", help="weights inside and outside a small head")
     parser.add_argument("--again", action="append", default=[], metavar="CONTENDER", help="but those of this one are")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     parser.add_argument("--markdown", type=Path, help="also write the tables to this file")
@@ -391,6 +491,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=quality_sets.data_folder())
     parser.add_argument("--cache", type=Path, default=Path("quality-cache"), help="prepared rows, some 100 MB")
     args = parser.parse_args()
+    if args.heads:
+        print_heads(args)
+        return
     if args.designs is not None:
         run_designs(args)
         return

@@ -3,6 +3,9 @@
     real        the rows of a set of quality_sets.py, drawn with replacement. The truth is the logistic regression
                 (scikit-learn, C = 1) that fits the set's own labels; the labels to learn are drawn from it
     simulated   `bayou.simulate.random`: each of the features is in a row with one probability, weights are normal
+    misfit      the same with 10 of 100 features active, std 1 and an intercept of 0, but the truth is not what learners
+                assume: weights walk (by a normal step of this standard deviation in all rows together), or this share
+                of them changes at once after 70% of the rows, or pairs of features have weights of this size
 
 The real rows have what simulated ones lack: columns of which each row has one value, words that come together, units.
 All but the 1,000 most frequent features of imdb and frappe are left out. Later rows are drawn as those to learn are.
@@ -61,9 +64,12 @@ class Problem(NamedTuple):
     groups: np.ndarray | None
     columns: np.ndarray
     prior_variance: float | None  # of the true weights, where it is known
+    known_scores: np.ndarray | None = None  # of later rows, where they are not linear
 
     @property
     def later_scores(self) -> np.ndarray:
+        if self.known_scores is not None:
+            return self.known_scores
         return self.later @ self.weights + (self.intercept or 0.0)
 
     @property
@@ -143,4 +149,44 @@ def simulate_problem(features: int, active: int, std: float, examples: int, seed
         groups=None,
         columns=np.zeros(features, np.uint8),
         prior_variance=stream.prior_variance,
+    )
+
+
+# --- truths that do not fit -----------------------------------------------------------------------------------------
+
+MISFITS = {f"{kind} {size:g}": (kind, size) for kind, size in (
+    *(("walk", size) for size in (0.1, 0.3, 1.0, 3.0)), *(("jump", size) for size in (0.1, 0.5, 1.0)),
+    *(("pairs", size) for size in (0.03, 0.1, 0.3)),
+)}  # fmt: skip
+MISFIT_FEATURES, MISFIT_ACTIVE, MISFIT_ROWS, WALK_ROWS, JUMP_AFTER = 100, 0.1, 50_000, 100, 0.7
+
+
+def draw_misfit(kind: str, size: float, seed: int) -> Problem:
+    """Draw rows and labels from a truth that drifts or is not linear; later rows have the last weights."""
+    rng, d, rows = np.random.default_rng(seed), MISFIT_FEATURES, MISFIT_ROWS
+    X = (rng.random((rows + LATER_ROWS, d)) < MISFIT_ACTIVE) * 1.0
+    weights = np.tile(rng.normal(0, 1, d), (rows + LATER_ROWS, 1))
+    interactions = np.zeros((d, d))
+    if kind == "walk":
+        steps = rng.normal(0, size * np.sqrt(WALK_ROWS / rows), (rows // WALK_ROWS, d)).cumsum(axis=0)
+        weights[:rows] += np.repeat(steps, WALK_ROWS, axis=0)
+        weights[rows:] += steps[-1]
+    elif kind == "jump":
+        changed = rng.permutation(d)[: round(size * d)]
+        weights[int(JUMP_AFTER * rows) :, changed] = rng.normal(0, 1, len(changed))
+    else:
+        interactions = np.triu(rng.normal(0, size, (d, d)), 1)
+    score = (X * (weights + X @ interactions)).sum(axis=1)
+    y = np.where(rng.random(rows) < expit(score[:rows]), 1.0, -1.0)
+    return Problem(
+        X=sparse.csr_matrix(X[:rows]),
+        y=y,
+        rows=np.arange(rows),
+        later=sparse.csr_matrix(X[rows:]),
+        weights=weights[-1],
+        intercept=0.0,
+        groups=None,
+        columns=np.zeros(d, np.uint8),
+        prior_variance=1.0,
+        known_scores=score[rows:],
     )

@@ -58,8 +58,12 @@ def test_one_shard_of_weight_1_is_learning_on(make):
     rounds.learn_mergeable(on, rows(500, 1))
     rounds.apply(base, rounds.add([rounds.learn_shard(base, [rows(500, 1)], 1.0)]), 1.0)
     assert base.examples == on.examples == 1700
-    for mine, theirs in zip(base._arrays().values(), on._arrays().values(), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=3e-4)
+    for name, mine in base._arrays().items():
+        if not name.startswith("head "):  # shards refresh a head at other rows, and leave its features as they are
+            np.testing.assert_allclose(mine, on._arrays()[name], rtol=2e-4, atol=3e-4)
+    if base.has_posterior:
+        assert (np.abs(base.mean - on.mean) < 0.01 * np.sqrt(on.variance) + 3e-4).all()
+        np.testing.assert_allclose(base.variance, on.variance, rtol=2e-3, atol=1e-4)
 
 
 @each
@@ -228,7 +232,7 @@ def test_lanes_learn_held_out_rows_while_the_combination_does():
 
 
 def test_a_further_pass_counts_what_is_known_half():
-    base = Bank(FEATURES)
+    base = Bank(FEATURES, head=0)
     base.learn(rows(2000, 0))
     mean, variance = base.mean, base.variance
     rounds.discount(base, 0.5)

@@ -196,3 +196,37 @@ def test_bayesianbandits_agrees_with_the_batch_posterior_on_one_block(designs, p
     np.testing.assert_allclose(theirs.mean, peak[:8], atol=1e-3)
     variance = np.diag(peers.laplace_covariance(X, counts, precision, peak))[:8]
     np.testing.assert_allclose(theirs.variance, variance, rtol=1e-3)
+
+
+def test_published_tables_are_read_as_they_were_written(script, tmp_path):
+    runs = [
+        {"problem": problem, "rows": rows, "seed": seed, "contender": contender, quantity: [0.125 * seed, 2.5, 1.0]}
+        for problem, rows in (("a9a", 100_000), ("200/5/1/100k", 100_000), ("jump 0.5", 50_000))
+        for contender in ("bank, head 256", "Joint, full")
+        for quantity in ("weights", "scores")
+        for seed in (2, 4)
+        if (problem, contender) != ("a9a", "Joint, full")
+    ]
+    tables = [script.table_of(runs, group, name) for group in script.groups_of(runs) for name in ("weights", "scores")]
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A page\n\n"
+        + "\n\n".join(f"{title.capitalize()}:\n\n{script.quality.markdown(lines)}" for title, lines in tables)
+    )
+    read = script.read_tables(page)
+    assert len(read) == 5
+    for run in read:
+        assert run["weights"] == run["scores"] == [0.375, 2.5]
+        assert (run["problem"], run["rows"]) in {(known["problem"], known["rows"]) for known in runs}
+    assert not any((run["problem"], run["contender"]) == ("a9a", "Joint, full") for run in read)
+
+
+@pytest.mark.parametrize(("name", "is_linear"), [("walk 1", True), ("jump 0.5", True), ("pairs 0.3", False)])
+def test_misfits_end_with_the_weights_and_scores_of_later_rows(designs, name, is_linear):
+    problem = designs.draw_misfit(*designs.MISFITS[name], seed=3)
+    linear = problem.later @ problem.weights
+    assert np.allclose(linear, problem.later_scores) == is_linear
+    start, end = (
+        np.mean(problem.y[part] * (problem.X @ problem.weights)[part]) for part in (slice(5000), slice(-5000, None))
+    )
+    assert (end > 1.3 * start) == is_linear  # the last weights are not those of the first rows

@@ -126,7 +126,7 @@ COMMANDS = [
     ("word out of range", "train clicks.svm --set preset=slimm",
      "preset is 'slimm'; 'slim', 'wide' Did you mean slim?"),
     ("too little memory", "train clicks.svm --bits 31",
-     "2,147,483,648 weights of a bank 157 GB; 1 GB are free. Use a smaller --bits"),
+     "2,147,483,648 weights of a bank 262 GB; 1 GB are free. Use a smaller --bits"),
     ("dense learner", "train clicks.svm --learner shrinkage",
      "shrinkage TB of memory; Use a smaller --bits, or a learner that keeps no matrix"),
     ("place below a file", "train clicks.svm --model clicks.csv/m.bayou",

@@ -220,7 +220,7 @@ def test_a_model_saved_from_python_can_go_on(data, tmp_path) -> None:
 def test_too_many_weights_are_refused_before_they_are_taken(data, monkeypatch) -> None:
     monkeypatch.setattr("bayou.runs.memory.free_memory", lambda: 10**9)
     said = run(data, "--bits", "31", code=2)
-    assert "157 GB" in said.stderr
+    assert "262 GB" in said.stderr
     assert "smaller --bits" in said.stderr
 
 

@@ -277,7 +277,7 @@ def _calls_of_sources() -> Iterator[Call]:
         "bits": 8, "label": "y", "positive": None, "label_above": None, "weight": "w", "ignore": [], "numeric": [],
         "category": [], "text": [], "bins": 5, "cross": [("s", "n")], "interactions": ["ns"], "exact": False,
         "hash_all": None, "negative_rate": 1.0, "task": "auto", "date": [], "missing": [], "decimal": None, "ngrams": 1,
-        "char_ngrams": 0,
+        "char_ngrams": 0, "slope": "rank",
     }  # fmt: skip
     run = {
         "format": "auto", "on_error": "skip", "threads": 0, "on_note": None, "on_progress": None, "learner": "marginal",

@@ -144,7 +144,7 @@ def test_mean_squares_do_not_depend_on_the_length_of_rows():
     values = np.random.default_rng(5).normal(size=(40, 5))
     counted = []
     for length in (5, 8, 13, 19):
-        bank = Bank(19)
+        bank = Bank(19, head=0)
         rows = [dict(enumerate([*row, *[2.0] * (length - 5)])) for row in values]
         bank.learn(Batch.from_rows(rows, [1] * len(rows)))
         counted.append(bank._lanes.squares[:5])
@@ -178,7 +178,7 @@ OPTIONS = {
 
 
 def rivals(preset: str = "slim", lanes=None, **options) -> tuple[Bank, BankReference]:
-    fast = Bank(WIDTH, preset=preset, lanes=lanes, dtype="float64", **options)
+    fast = Bank(WIDTH, preset=preset, lanes=lanes, dtype="float64", **options, head=0)
     return fast, BankReference(WIDTH, preset if lanes is None else lanes, **options)
 
 
@@ -264,7 +264,7 @@ def test_lanes_of_ones_own_equal_the_reference(own, combine):
 )
 def test_narrowing_equals_the_reference(preset, narrowing, monkeypatch):
     monkeypatch.setattr(dropping, "NARROWING", narrowing)
-    fast = Bank(WIDTH, preset=preset, narrowing=True, dtype="float64")
+    fast = Bank(WIDTH, preset=preset, narrowing=True, dtype="float64", head=0)
     slow = BankReference(WIDTH, preset, narrowing=narrowing)
     for seed, stream in enumerate(["usual", "indicators, then near 1"]):
         same(fast, slow, *examples(seed, 45, **STREAMS[stream]))
@@ -273,7 +273,7 @@ def test_narrowing_equals_the_reference(preset, narrowing, monkeypatch):
 
 def test_a_lane_none_of_whose_outputs_is_kept_rests(monkeypatch):
     monkeypatch.setattr(dropping, "NARROWING", {30: 4})
-    fast = Bank(WIDTH, narrowing=True, dtype="float64")
+    fast = Bank(WIDTH, narrowing=True, dtype="float64", head=0)
     X, y, _ = examples(0, 60, **STREAMS["usual"])
     fast.learn(Batch.from_csr(X[:30], y[:30]))
     kept = {output.lane for output in fast.lanes if output.kept}
@@ -321,7 +321,7 @@ def test_rows_of_nothing_but_1s_are_in_the_unit_of_the_stream_too(sizes):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_one_plain_lane_and_no_stackers_is_a_gaussian_and_says_so(intercept):
     X, y, _ = examples(0, 60, sizes=(0, 0), lengths=(7, 9))
-    learner = Bank(WIDTH, lanes=[Lane()], combine="share", intercept=intercept, dtype="float64")
+    learner = Bank(WIDTH, lanes=[Lane()], combine="share", intercept=intercept, dtype="float64", head=0)
     learner.learn(Batch.from_csr(X, y))
     (output,), unit = learner.lanes, learner._lanes.factors()[0]
     assert (output.weight, output.stacking, output.scale) == pytest.approx((1.0, 0.0, 1.0))
@@ -341,7 +341,7 @@ def test_one_plain_lane_and_no_stackers_is_a_gaussian_and_says_so(intercept):
 def test_weights_are_in_the_units_of_the_features():
     """Rows a thousand times as long, of a stream whose rows are too short either way: a thousandth of the weights."""
     X, y, _ = examples(1, 300, sizes=(-5, -5), lengths=(1, 7))
-    short, longer = Bank(WIDTH, dtype="float64"), Bank(WIDTH, dtype="float64")
+    short, longer = Bank(WIDTH, dtype="float64", head=0), Bank(WIDTH, dtype="float64", head=0)
     X.data[X.data == 1.0] = 1e-5
     p = short.learn(Batch.from_csr(X, y)), longer.learn(Batch.from_csr(X * 1e3, y))
     np.testing.assert_allclose(*p, rtol=1e-9)
@@ -368,7 +368,7 @@ def test_weights_add_up_to_the_score_where_lanes_are_damped_differently():
     X = sparse.csr_array((np.ones(n * words), (np.repeat(np.arange(n), words), columns)), shape=(n, width))
     X.data[:] = 1.0
     w = rng.normal(0, 3.0, width) * (rng.random(width) < 0.3)
-    learner = Bank(width)
+    learner = Bank(width, head=0)
     learner.learn(Batch.from_csr(X, rng.random(n) < expit(X @ w - 3.0)))
     assert linear(learner, X, "later")[0] > 0.99
     correlation, slope = linear(learner, X, "next")
@@ -383,7 +383,7 @@ def test_a_word_of_spam_has_a_positive_weight(data_directory):
         messages = [json.loads(line) for line in file]
     counts = CountVectorizer(binary=True)
     X = sparse.csr_array(counts.fit_transform([message["text"] for message in messages]), dtype=float)
-    learner = Bank(X.shape[1])
+    learner = Bank(X.shape[1], head=0)
     learner.learn(Batch.from_csr(X, [float(message["label"]) for message in messages]))
     assert linear(learner, X, "later")[0] > 0.9
     spam, ham = (
@@ -397,7 +397,7 @@ def test_a_word_of_spam_has_a_positive_weight(data_directory):
 def test_normalised_lanes_mind_no_units(unit):
     lanes = [Lane(2.0, normalise=True), Lane(0.3, normalise=True, scale=True, memory=0.01)]
     X, y, _ = examples(2, 200, sizes=(-1, 1), indicators=0.0, lengths=(1, 7))
-    one, other = Bank(WIDTH, lanes=lanes, dtype="float64"), Bank(WIDTH, lanes=lanes, dtype="float64")
+    one, other = Bank(WIDTH, lanes=lanes, dtype="float64", head=0), Bank(WIDTH, lanes=lanes, dtype="float64", head=0)
     p, q = one.learn(Batch.from_csr(X, y)), other.learn(Batch.from_csr(X * unit, y))
     np.testing.assert_allclose(q, p, rtol=1e-9)
     seen = np.unique(X.indices)
@@ -405,7 +405,7 @@ def test_normalised_lanes_mind_no_units(unit):
 
 
 def test_a_fresh_bank_knows_only_its_priors():
-    learner = Bank(3)
+    learner = Bank(3, head=0)
     assert {output.loss for output in learner.lanes} == {level["loss"] for level in learner.levels.values()}
     assert learner.lanes[0].loss == pytest.approx(math.log(2))
     assert not learner.mean.any()
@@ -445,7 +445,7 @@ def test_a_fresh_bank_knows_only_its_priors():
 )
 def test_bad_lanes_are_refused_with_a_sentence(lanes, words):
     with pytest.raises(BadInput, match=words) as refusal:
-        Bank(3, lanes=lanes)
+        Bank(3, lanes=lanes, head=0)
     assert str(refusal.value).endswith(".")
 
 
@@ -463,13 +463,13 @@ def test_bad_lanes_are_refused_with_a_sentence(lanes, words):
 )
 def test_bad_parameters_are_refused_by_name(parameters):
     with pytest.raises(BadInput, match=next(iter(parameters))):
-        Bank(3, **parameters)
+        Bank(3, **parameters, head=0)
 
 
 def test_lanes_may_be_given_as_mappings():
     as_lanes, as_mappings = (
-        Bank(3, lanes=[Lane(2.0, scale=True)]),
-        Bank(3, lanes=[{"prior_variance": 2, "scale": True}]),
+        Bank(3, lanes=[Lane(2.0, scale=True)], head=0),
+        Bank(3, lanes=[{"prior_variance": 2, "scale": True}], head=0),
     )
     assert as_lanes.lanes == as_mappings.lanes
     assert as_lanes.parameters == as_mappings.parameters
@@ -487,7 +487,7 @@ def simulated(stream: simulate.Simulation, rows: int, start: int = 0) -> tuple[s
 def test_float32_loses_next_to_nothing(generator):
     stream = generator(n_features=300)
     X, y = simulated(stream, 20_000)
-    single, double = (Bank(300, dtype=dtype) for dtype in ("float32", "float64"))
+    single, double = (Bank(300, dtype=dtype, head=0) for dtype in ("float32", "float64"))
     for learner in (single, double):
         learner.learn(Batch.from_csr(X, y))
     for mine, exact in zip(single.lanes, double.lanes, strict=True):
@@ -501,7 +501,7 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64():
     """As after a hundred million examples at one rate, then some at another: a step is far below a last place of the
     mean, and rounded to nearest it would not move at all."""
     rate, gained, rows = 0.1, 1e7, 250_000
-    learners = [Bank(1, dtype=dtype, intercept=False) for dtype in ("float32", "float64")]
+    learners = [Bank(1, dtype=dtype, intercept=False, head=0) for dtype in ("float32", "float64")]
     start = np.float32(math.log(rate / (1 - rate)))
     for learner in learners:
         learner._lanes.state[0, :LANES], learner._lanes.state[0, LANES:] = start, gained
@@ -527,7 +527,7 @@ def test_a_feature_of_every_row_in_float32_stays_near_float64():
 @pytest.mark.parametrize("score", [20.0, 45.0, 55.0, 65.0, 100.0])
 def test_a_new_feature_in_a_row_that_adagrad_is_sure_of_moves_by_its_rate_at_most(dtype, score):
     """The square of its gradient may vanish in float32 while the gradient does not."""
-    learner = Bank(2, lanes=[Lane(rate=0.8)], combine="share", intercept=False, dtype=dtype)
+    learner = Bank(2, lanes=[Lane(rate=0.8)], combine="share", intercept=False, dtype=dtype, head=0)
     learner.learn(Batch.from_csr(sparse.csr_array(np.ones((30, 1))), np.ones(30)))
     value = score / float(learner.mean[0])
     learner.learn(Batch.from_csr(sparse.csr_array([[value, 1.0]]), [1.0]))
@@ -545,7 +545,7 @@ def log_loss(p, y) -> float:
 def test_two_halves_merged_are_nearly_as_good_as_the_whole(generator):
     stream = generator(n_features=400)
     first, second, third = (simulated(stream, 10_000, start) for start in (0, 10_000, 20_000))
-    one, other, both = (Bank(400) for _ in range(3))
+    one, other, both = (Bank(400, head=0) for _ in range(3))
     for learner, parts in ((one, [first]), (other, [second]), (both, [first, second])):
         for X, y in parts:
             learner.learn(Batch.from_csr(X, y))
@@ -564,7 +564,7 @@ def test_two_halves_merged_are_nearly_as_good_as_the_whole(generator):
 def test_what_knows_nothing_adds_nothing_and_the_order_of_merging_does_not_matter(size):
     X, y, weights = examples(5, 300, sizes=(-1, 1), lengths=(1, 7))
     X = X * size
-    one, other, fresh = (Bank(WIDTH, dtype="float64") for _ in range(3))
+    one, other, fresh = (Bank(WIDTH, dtype="float64", head=0) for _ in range(3))
     one.learn(Batch.from_csr(X[:50], y[:50]))
     ancestor = one.snapshot()
     one.learn(Batch.from_csr(X[50:150], y[50:150], weights[50:150]))
@@ -590,7 +590,7 @@ def test_what_knows_nothing_adds_nothing_and_the_order_of_merging_does_not_matte
 def test_one_pass_is_nearly_as_good_as_logistic_regression_solved(preset):
     stream = simulate.random(n_features=400, active=0.05)
     X, y = simulated(stream, 20_000)
-    learner, solved = Bank(400, preset=preset), LogisticRegression(max_iter=300).fit(X, y)
+    learner, solved = Bank(400, preset=preset, head=0), LogisticRegression(max_iter=300).fit(X, y)
     learner.learn(Batch.from_csr(X, y))
     X, y = simulated(stream, 20_000, 20_000)
     one_pass = log_loss(learner.predict(Batch.from_csr(X)).probability, y)
@@ -608,7 +608,7 @@ def test_narrowing_leaves_shares_to_the_outputs_that_stay(seed, monkeypatch):
     """Heavy rows give all shares to one output, and that one may be let go."""
     monkeypatch.setattr(dropping, "NARROWING", {40: 12, 101: 8})
     X, y, weights = examples(seed, 200, (-1, 1))
-    batch, learner = Batch.from_csr(X, y, weights), Bank(WIDTH, preset="wide", narrowing=True)
+    batch, learner = Batch.from_csr(X, y, weights), Bank(WIDTH, preset="wide", narrowing=True, head=0)
     for row in range(len(batch)):
         learner.learn(batch[row : row + 1])
         assert learner._later_combination.shares.sum() == pytest.approx(1.0)
@@ -624,7 +624,7 @@ def test_how_far_the_combination_follows_changes_no_bit(options, monkeypatch):
     answers = []
     for stride in (1, 7, 64, 1000):
         monkeypatch.setattr(running, "STRIDE_ROWS", stride)
-        learner = Bank(WIDTH, **options)
+        learner = Bank(WIDTH, **options, head=0)
         learned = learner.learn(batch)
         predicted = learner.predict(batch)
         answers.append(
@@ -640,7 +640,7 @@ def test_a_forked_process_has_a_follower_of_its_own(monkeypatch):
     monkeypatch.setattr(running, "STRIDE_ROWS", 16)
     X, y, _ = examples(6, 100, (-1, 1))
     batch = Batch.from_csr(X, y)
-    learner = Bank(WIDTH)
+    learner = Bank(WIDTH, head=0)
     learner.learn(batch)
     expected = learner.predict(batch).probability
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -660,4 +660,4 @@ def test_what_goes_wrong_in_the_follower_is_said(monkeypatch):
     monkeypatch.setattr(running, "combine", broken)
     X, _, _ = examples(6, 100, (-1, 1))
     with pytest.raises(RuntimeError, match="broken"):
-        Bank(WIDTH).predict(Batch.from_csr(X))
+        Bank(WIDTH, head=0).predict(Batch.from_csr(X))

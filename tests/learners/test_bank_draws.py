@@ -67,8 +67,8 @@ def test_scores_of_draws_have_the_mean_and_variance_of_the_mixture(purpose):
     """By the law of total variance over lanes, whose scores are N(m, share s)."""
     X, y, _ = examples(5, 30, sizes=(0, 0), ones=30, lengths=(7, 9))
     lanes = [Lane(0.3), Lane(3.0)]
-    fast = Bank(WIDTH, lanes=lanes, combine="share", dtype="float64")
-    each = [Bank(WIDTH, lanes=[lane], combine="share", dtype="float64") for lane in lanes]
+    fast = Bank(WIDTH, lanes=lanes, combine="share", dtype="float64", head=0)
+    each = [Bank(WIDTH, lanes=[lane], combine="share", dtype="float64", head=0) for lane in lanes]
     for learner in (fast, *each):
         learner.learn(Batch.from_csr(X, y))
     rows = Batch.from_csr(X[:5] * 0.3)
@@ -85,7 +85,7 @@ def test_scores_of_draws_have_the_mean_and_variance_of_the_mixture(purpose):
 
 def test_a_lane_that_rests_is_never_drawn(monkeypatch):
     monkeypatch.setattr(dropping, "NARROWING", {30: 2})
-    learner = Bank(WIDTH, narrowing=True, dtype="float64")
+    learner = Bank(WIDTH, narrowing=True, dtype="float64", head=0)
     X, y, _ = examples(0, 60, **STREAMS["usual"])
     learner.learn(Batch.from_csr(X, y))
     kept = {k for k, (lane, output) in enumerate(zip(learner._outputs, learner.lanes, strict=True)) if output.kept}

@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.special import expit, logit
+from scipy.stats import norm
 
 import bayou
 from bayou import Batch, rounds
@@ -13,8 +15,23 @@ from bayou.kernels.row_layout import batch_arrays
 from bayou.learners import Bank, Classes
 from bayou.learners.bank import dropping
 from bayou.learners.bank import head as heads
+from bayou.learners.bank.combination import combine
 from bayou.learners.bank.head import Head, new_state
-from bayou.learners.bank.head_kernels import EXCESS, FADING, FOLDED, RETRY, SCALE
+from bayou.learners.bank.head_kernels import (
+    EXCESS,
+    FADING,
+    FIRST,
+    FOLDED,
+    GAIN,
+    MARK,
+    NONZEROS,
+    RETRY,
+    ROWS,
+    SCALE,
+    SQUARE,
+    USES,
+)
+from bayou.learners.bank.sampling import lanes_to_draw
 from tests.reference import head as reference
 
 NO_GROUPS = np.zeros(0, np.uint8)
@@ -296,16 +313,235 @@ def test_later_rows_are_predicted_with_the_head_only_if_that_pays(monkeypatch, w
     np.testing.assert_allclose(later, expected, atol=1e-6)
 
 
-def test_shards_go_on_without_a_head_unless_it_was_asked_for():
-    X, y = columns(600, np.linspace(0.3, 0.05, 30), seed=17)
-    banks = [Bank(n_features=30, head=head) for head in ("auto", 0)]
-    for bank in banks:
-        rounds.apply(bank, rounds.add(rounds.learn_shard(bank, [batch_of(X, y)], 2.0, task) for task in range(2)), 2.0)
-        bank.recombine([batch_of(X, y)])
-    told, expected = (bank.predict(batch_of(X, y)).probability for bank in banks)
-    np.testing.assert_allclose(told, expected, atol=1e-6)
-    with pytest.raises(bayou.BadInput, match="head=0"):
-        rounds.learn_shard(Bank(n_features=30, head=5), [batch_of(X, y)], 2.0)
+def drifting(rows, seed, change=1.0):
+    """Rows of independent columns, labels, and true scores; after 60% of the rows a share of the weights changes."""
+    random = np.random.default_rng(seed)
+    X, first = (random.random((rows, 40)) < 0.2) * 1.0, random.normal(0, 1, 40)
+    second = np.where(random.random(40) < change, random.normal(0, 1, 40), first)
+    score = np.where(np.arange(rows) < 0.6 * rows, X @ first, X @ second)
+    return X, np.where(random.random(rows) < 1 / (1 + np.exp(-score)), 1.0, -1.0), score
+
+
+def held(prediction, score):
+    return np.mean(np.abs(prediction.mean - score) <= 1.6449 * np.sqrt(prediction.variance))
+
+
+@pytest.mark.parametrize("change", [0.0, 1.0])
+def test_intervals_of_later_rows_are_those_of_a_head_that_fits(change):
+    X, y, score = drifting(16_000, seed=18, change=change)
+    bank, _ = learned(Bank(n_features=40, head=40), X[:12_000], y[:12_000], range(1000, 12_000, 1000))
+    rows = batch_of(X[12_000:], y[12_000:])
+    later, coverage = bank.predict(rows, horizon="later"), held(bank.predict(rows, horizon="later"), score[12_000:])
+    outputs = bank._lane_runner.predict(rows.astype("float32"), 12_000)[:, :, bank._head.column]
+    assert bank._head.fits == (change == 0.0)
+    assert (later.variance == outputs[:, 1]).all() == (change == 0.0)
+    assert (later.mean == outputs[:, 0]).all() == (change == 0.0)
+    if change:  # the head alone is far from the truth, and the combination is not
+        own = np.abs(outputs[:, 0] - score[12_000:]) <= 1.6449 * np.sqrt(outputs[:, 1])
+        assert own.mean() < 0.3 < 0.6 < coverage
+    else:
+        assert 0.85 < coverage < 0.95
+
+
+@pytest.mark.parametrize("change", [0.0, 1.0])
+def test_intervals_of_later_rows_change_no_probability_and_contain_it(change):
+    X, y, _ = drifting(6000, seed=19, change=change)
+    bank, _ = learned(Bank(n_features=40, head=40), X, y, range(500, 6000, 500))
+    rows = batch_of(X[:500], y[:500])
+    later = bank.predict(rows, horizon="later")
+    combined = np.empty((3, 500))
+    none = np.zeros(500, np.float32)
+    outputs = bank._lane_runner.predict(rows.astype("float32"), 6000)
+    combine(outputs, none, none, bank._used_later, 0, 500, 6000, *combined)
+    assert (later.probability == combined[0]).all()
+    np.testing.assert_allclose(expit(later.log_odds), later.probability, rtol=1e-9)
+    for level in (0.01, 0.5, 0.9, 0.999):
+        low, high = later.interval(level)
+        assert ((low <= later.probability) & (later.probability <= high)).all()
+        np.testing.assert_allclose(np.exp(later.log_interval(level)), (low, high), rtol=1e-6)
+        ends = norm.cdf((logit(np.array([low, high])) - later.mean) / np.sqrt(later.variance))
+        np.testing.assert_allclose(ends[1] - ends[0], level, atol=2e-3)
+    half = later.with_sampling_correction(0.5)
+    np.testing.assert_allclose(half.log_odds, later.log_odds + np.log(0.5))
+    assert ((half.interval(0.9)[0] <= half.probability) & (half.probability <= half.interval(0.9)[1])).all()
+    part = later.take(np.array([3, 7]))
+    assert (part.log_odds == later.log_odds[[3, 7]]).all()
+
+
+def test_a_head_has_to_show_that_it_fits():
+    X, y, _ = drifting(300, seed=20, change=0.0)
+    bank, _ = learned(Bank(n_features=40, head=40), X, y, range(1, 300))
+    assert not bank._head.fits  # rows that come one at a time have no delay
+    rows = batch_of(X[:50], y[:50])
+    apart = bank.predict(rows, horizon="later")
+    bank._head.later_gaps[:] = -1.0, 0.0, 1.0
+    assert bank._head.fits
+    assert (apart.variance >= bank.predict(rows, horizon="later").variance).mean() > 0.5
+    assert saved_and_loaded(bank)._head.fits
+    bank._head.clear()
+    assert not bank._head.fits
+
+
+def test_draws_for_intervals_are_from_a_head_that_fits():
+    X, y, _ = drifting(4000, seed=21, change=0.0)
+    bank, _ = learned(Bank(n_features=40, head=40), X, y, range(500, 4000, 500))
+    assert bank._head.fits
+    bank._combination.losses[0, :2] = 0.0
+    lanes, _ = lanes_to_draw(bank._lanes, bank._combination, bank._head, "interval")
+    assert lanes.tolist() == [bank._head.column]
+    assert len(lanes_to_draw(bank._lanes, bank._combination, bank._head)[0]) > 1
+    scores = logit(bank.sample(batch_of(X[:20], y[:20]), 4000, purpose="interval"))
+    later = bank.predict(batch_of(X[:20], y[:20]), horizon="later")
+    np.testing.assert_allclose(scores.mean(axis=0), later.mean, atol=0.05)
+    np.testing.assert_allclose(scores.var(axis=0), later.variance, rtol=0.15)
+    chosen = logit(bank.sample(batch_of(X[:20], y[:20]), 4000, purpose="choose"))
+    np.testing.assert_allclose(chosen.var(axis=0), later.variance / 2, rtol=0.15)
+
+
+def test_weights_outside_the_head_are_shown_with_wider_intervals_up_to_the_prior():
+    X, y = columns(4000, np.linspace(0.5, 0.02, 40), seed=22)
+    X[:, 39] = 0.0
+    X[5, 39] = 1.0  # seen once: nearly the prior
+    bank, _ = learned(Bank(n_features=41, head=10), np.c_[X, np.zeros(4000)], y)
+    head, every = bank._head.settled(), np.arange(41)
+    inside = head.state.slots[:41] > 0
+    mean, own, scale_variance = head.weights_given_scale(every)
+    factor = (bank.variance - scale_variance * mean**2) / own
+    np.testing.assert_allclose(factor[inside], 1.0, rtol=1e-4)
+    np.testing.assert_allclose(factor[~inside][:-2], 1.1**2, rtol=1e-3)
+    assert 1.0 < factor[39] < 1.1
+    assert factor[40] == pytest.approx(1.0, rel=1e-4)
+    np.testing.assert_allclose(np.diag(bank.covariance(every)), bank.variance, rtol=1e-5)
+    view = bank.weight_view(every)
+    np.testing.assert_allclose(view.parts[0].weights.variance, bank.variance, rtol=1e-5)
+    outside = np.flatnonzero(~inside)[:2]
+    variance = 1.21 * own[outside].sum() + scale_variance * (mean[outside] @ [1.0, -1.0]) ** 2
+    assert bank.contrast(outside, [1.0, -1.0]).sd == pytest.approx(np.sqrt(variance), rel=1e-4)
+
+
+# --- in shards ------------------------------------------------------------------------------------------------------
+
+
+def in_rounds(bank, X, y, first, shards):
+    """Learn the first rows in sequence, and then as many again in each round."""
+    rounds.learn_mergeable(bank, batch_of(X[:first], y[:first]))
+    while first < len(X):
+        parts = [slice(first + k, 2 * first, shards) for k in range(shards)]
+        gains = [rounds.learn_shard(bank, [batch_of(X[part], y[part])], shards, k) for k, part in enumerate(parts)]
+        rounds.apply(bank, rounds.add(gains), shards)
+        first *= 2
+    return bank
+
+
+@pytest.mark.parametrize("slots", [40, 12])
+def test_a_head_that_learned_in_shards_knows_what_one_in_sequence_does(slots):
+    X, y = columns(32_000, np.linspace(0.5, 0.02, 24), seed=17)
+    shared = in_rounds(Bank(n_features=24, head=slots), X, y, 4000, 4)
+    one, _ = learned(Bank(n_features=24, head=slots), X, y)
+    assert shared._head.taken == one._head.taken == 1 + min(slots, 24)
+    assert (shared._head.state.slots > 0).tolist() == (one._head.state.slots > 0).tolist()
+    assert shared._head.state.stream[MARK] == one._head.state.stream[MARK] == 2**15
+    for counter in (ROWS, NONZEROS):
+        assert shared._head.state.stream[counter] == one._head.state.stream[counter]
+    sd = np.sqrt(np.diag(one.covariance(np.arange(24))))
+    assert (np.abs(shared.mean - one.mean) < 0.25 * sd).all()
+    np.testing.assert_allclose(np.sqrt(shared.variance), sd, rtol=0.02)
+    np.testing.assert_allclose(
+        shared.covariance(np.arange(24)) / np.outer(sd, sd), one.covariance(np.arange(24)) / np.outer(sd, sd), atol=0.05
+    )
+
+
+def table_at_prior(state):
+    table = state.table.copy()
+    table[:, GAIN] = 0.0
+    return table
+
+
+def test_columns_of_one_value_stay_so_whoever_sees_them_first():
+    """Columns 4 to 7 occur in shards only, columns 6 and 7 with other values in each of them, or in each row."""
+    random = np.random.default_rng(18)
+    X = np.ones((4000, 8)) * [1.0, -0.3, 0.1, 1.0, 0.1, 1.0, 0.7, 3.0] * (random.random((4000, 8)) < 0.4)
+    X[:, 3] *= random.normal(1e4, 1.0, 4000)
+    X[:, 6] *= 1.0 + np.arange(4000) % 4
+    X[:, 7] *= random.normal(size=4000)
+    X, y = X.astype(np.float32).astype(float), np.where(random.random(4000) < 0.3, 1.0, -1.0)
+    X[:2000, 4:] = 0.0
+    for slots in (2, 8):
+        shared = in_rounds(Bank(n_features=8, head=slots), X, y, 2000, 4)
+        one, _ = learned(Bank(n_features=8, head=slots), X, y)
+        table, expected = shared._head.state.table, one._head.state.table
+        assert (table[:, SQUARE] == 0).tolist() == [True, True, True, False, True, True, False, False]
+        assert (table[:6, FIRST] == expected[:6, FIRST]).all()
+        assert (table[:, USES] == expected[:, USES]).all()
+        priors = []
+        for each in (shared, one):
+            state = each._head.settled().state
+            alone = state._replace(
+                slots=np.zeros_like(state.slots), group_variance=np.ones(256), table=table_at_prior(state)
+            )
+            priors.append(each._head.weights_given_scale(np.arange(8), alone)[1])
+        np.testing.assert_allclose(*priors, rtol=1e-4)
+
+
+def test_gains_of_a_head_that_chose_other_features_are_those_of_its_marginals():
+    X, y = columns(6000, np.linspace(0.05, 0.5, 24), seed=19)
+    base, _ = learned(Bank(n_features=24, head=8), X[:400, ::-1], y[:400])
+    grown = saved_and_loaded(base)
+    grown.learn(batch_of(X, y))
+    inside = base._head.state.features[1 : base._head.taken]
+    assert not np.isin(inside, grown._head.state.features[1 : grown._head.taken]).all()
+    base._head.state.stream[MARK] = 1e6
+    rounds.apply(base, rounds.add([rounds.gain(grown, base)]), 1.0)
+    assert (base._head.state.features[1 : base._head.taken] == inside).all()
+    mean, variance, _ = base._head.settled().weights_given_scale(np.arange(24))  # as learned, without the widening
+    expected, variances, _ = grown._head.settled().weights_given_scale(np.arange(24))
+    np.testing.assert_allclose(variance, variances, rtol=0.01)
+    assert (np.abs(mean - expected) < 0.2 * np.sqrt(variances)).all()
+    fresh = Bank(n_features=24, head=8)
+    rounds.apply(fresh, rounds.add([rounds.gain(grown, fresh)]), 1.0)
+    most_used = np.argsort(-grown._head.state.table[:, USES], kind="stable")[:8]
+    assert sorted(fresh._head.state.features[1:9]) == sorted(most_used)
+
+
+def test_going_back_restores_a_head_and_discounting_halves_what_it_knows():
+    X, y = columns(3000, np.linspace(0.3, 0.05, 30), seed=20)
+    base, _ = learned(Bank(n_features=30, head=12), X[:2000], y[:2000])
+    before, nothing = base.to_bytes(), rounds.add([rounds.learn_shard(base, [], 4.0)])
+    shard = rounds.Shard(saved_and_loaded(base))
+    shard.learn(batch_of(X[2000:], y[2000:]), 4.0)
+    assert shard.part._head.state.features[1:13].tolist() == base._head.state.features[1:13].tolist()
+    shard.part.sharding.go_back(shard._base, shard._changed)
+    assert shard.part.to_bytes() == before
+    rounds.apply(base, nothing, 4.0)
+    known, alone = np.diag(base._head.state.precision.reshape(base._head.width, -1)).copy(), base.variance
+    shift, gained = base._head.state.shift.copy(), base._head.state.table[:, GAIN].copy()
+    rounds.discount(base, 0.5)
+    np.testing.assert_allclose(np.diag(base._head.state.precision.reshape(base._head.width, -1)), known / 2)
+    np.testing.assert_allclose(base._head.state.shift, shift / 2)
+    np.testing.assert_allclose(base._head.state.table[:, GAIN], gained / 2)
+    assert (base.variance > alone).all()
+
+
+@pytest.mark.parametrize("worth", [-1.0, 10.0])
+def test_rows_to_recombine_decide_on_an_automatic_head(monkeypatch, worth):
+    monkeypatch.setattr(heads, "WORTH", worth)
+    X, y = columns(6000, np.linspace(0.3, 0.05, 30), seed=21)
+    bank, plain = (in_rounds(Bank(n_features=30, head=head), X[:4000], y[:4000], 1000, 4) for head in ("auto", 0))
+    assert bank.live_head is not None
+    held, gaps = batch_of(X[4000:], y[4000:]), []
+    for each in (bank, plain):
+        each.recombine(
+            [held[:700], held[700:]], lambda batch, p: gaps.append(-np.log(np.where(batch.labels > 0, p, 1 - p)))
+        )
+    assert (bank.live_head is not None) == (worth < 0)
+    without, with_head = np.concatenate(gaps[2:]), np.concatenate(gaps[:2])
+    if worth < 0:
+        expected = [0.0, (without - with_head).sum(), ((without - with_head) ** 2).sum(), with_head.sum()]
+        np.testing.assert_allclose(bank._twin.progress, expected, rtol=1e-6)
+        assert bank.lanes[-2].stacking != 0
+    else:
+        told, expected = (each.predict(held, horizon="later").probability for each in (bank, plain))
+        np.testing.assert_allclose(told, expected, atol=1e-6)
 
 
 def test_a_bank_with_a_head_shows_the_joint_posterior_and_draws_from_it():

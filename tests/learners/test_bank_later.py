@@ -51,7 +51,7 @@ def alternating(rows=4000, width=5, seed=0):
 @pytest.mark.parametrize("combine", ["stack", "share"])
 def test_as_the_reference_says(lanes, combine):
     X, y, weights = stream()
-    bank = Bank(20, lanes=lanes, combine=combine, dtype="float64")
+    bank = Bank(20, lanes=lanes, combine=combine, dtype="float64", head=0)
     reference = BankReference(20, lanes or "slim", combine)
     later, row = LaterReference(reference), 0
     for size in (1, 2, 130, 7, 260):
@@ -75,7 +75,7 @@ def test_as_the_reference_says(lanes, combine):
 def test_what_to_expect_is_the_mean_gap_of_the_last_half():
     X, y, _ = stream(rows=1000, seed=1, ones=True)
     weights = np.ones(len(y))
-    bank, reference = Bank(20, dtype="float64"), BankReference(20)
+    bank, reference = Bank(20, dtype="float64", head=0), BankReference(20)
     live = bank.learn(Batch.from_csr(X, y))
     delayed = learn_both(reference, LaterReference(reference), X, y, weights, lambda t: True)
     live = -np.log(np.where(y > 0, live, 1.0 - live))
@@ -86,12 +86,12 @@ def test_what_to_expect_is_the_mean_gap_of_the_last_half():
     assert found.learned == pytest.approx(live[rows].mean(), rel=1e-9)
     assert found.expected == pytest.approx(live[rows].mean() + gap.mean(), rel=1e-9)
     assert found.error == pytest.approx(gap.std() / np.sqrt(len(gap)), rel=1e-6)
-    assert [learner.later_loss() for learner in (Bank(20), Marginal(20))] == [None, None]
+    assert [learner.later_loss() for learner in (Bank(20, head=0), Marginal(20))] == [None, None]
 
 
 def test_rows_one_by_one_tell_nothing_of_later_ones():
     X, y, _ = stream(rows=50, seed=1, ones=True)
-    bank = Bank(20)
+    bank = Bank(20, head=0)
     for row in range(50):
         bank.learn(Batch.from_csr(X[row], y[row : row + 1]))
     assert bank.supports_later
@@ -134,7 +134,7 @@ def test_a_block_is_an_eighth_of_what_was_learned_and_ends_where_it_must():
 
 def test_labels_that_alternate_do_not_fool_it():
     X, y = alternating()
-    bank = Bank(5)
+    bank = Bank(5, head=0)
     live = bank.learn(Batch.from_csr(X[:3000], y[:3000]))
     rest = Batch.from_csr(X[3000:], y[3000:])
 
@@ -150,7 +150,7 @@ def test_labels_that_alternate_do_not_fool_it():
 def test_variances_stay_those_of_gaussian_lanes_where_adagrad_is_far_ahead():
     """By 800 nats: as shares, the evidence of all others is 0."""
     X, y, _ = stream(seed=2)
-    bank, reference = (make(20, lanes=LANES["own"]) for make in (partial(Bank, dtype="float64"), BankReference))
+    bank, reference = (make(20, lanes=LANES["own"]) for make in (partial(Bank, dtype="float64", head=0), BankReference))
     bank.learn(Batch.from_csr(X, y))
     later = LaterReference(reference)
     learn_both(reference, later, X, y, np.ones(len(y)), lambda t: True)
@@ -170,7 +170,7 @@ def test_many_rows_are_predicted_as_few_are(horizon):
     X, y, _ = stream(rows=40_000, ones=True)
     X.data[::400] = 2.0  # few rows hold other values than 1
     batch = Batch.from_csr(X, y)
-    bank = Bank(X.shape[1])
+    bank = Bank(X.shape[1], head=0)
     bank.learn(batch[:9000])
     whole = bank.predict(batch, horizon=horizon)
     for start, stop in ((0, 1), (1, 700), (700, 8892), (8892, 40_000)):
@@ -181,7 +181,7 @@ def test_many_rows_are_predicted_as_few_are(horizon):
 
 def test_predicting_later_changes_nothing_and_files_keep_it(tmp_path):
     X, y, weights = stream(seed=3)
-    bank = Bank(20)
+    bank = Bank(20, head=0)
     bank.learn(Batch.from_csr(X, y, weights))
     rows = Batch.from_csr(X)
     said = bank.predict(rows, horizon="later").probability
@@ -201,7 +201,7 @@ def test_predicting_later_changes_nothing_and_files_keep_it(tmp_path):
 def test_a_model_that_never_learned_it_answers_for_the_next_row():
     """Its lanes alone have learned."""
     X, y, weights = stream(seed=4)
-    bank = Bank(20)
+    bank = Bank(20, head=0)
     bank.learn(Batch.from_csr(X, y, weights), combine=False)
     rows = Batch.from_csr(X)
     assert (bank.supports_later, bank.later_loss()) == (False, None)
@@ -215,7 +215,7 @@ def test_a_model_that_never_learned_it_answers_for_the_next_row():
 
 def test_a_second_pass_tells_nothing_of_rows_never_seen():
     X, y, weights = stream(seed=5)
-    bank = Bank(20)
+    bank = Bank(20, head=0)
     batch = Batch.from_csr(X, y, weights)
     bank.learn(batch)
     bank.end_pass()
@@ -241,7 +241,7 @@ def test_merging_averages_evidence_and_adds_what_to_expect():
     X, y, _ = stream(rows=600, seed=6, ones=True)
     halves = []
     for rows in slice(0, 300), slice(300, 600):
-        bank = Bank(20, dtype="float64")
+        bank = Bank(20, dtype="float64", head=0)
         bank.learn(Batch.from_csr(X[rows], y[rows]))
         halves.append(bank)
     merged = halves[0].merge(halves[1])
@@ -262,7 +262,7 @@ def test_merging_averages_evidence_and_adds_what_to_expect():
 
 def test_narrowing_drops_its_outputs_too():
     X, y, _ = stream(rows=5000, seed=7, ones=True)
-    bank = Bank(20, preset="wide", narrowing=True)
+    bank = Bank(20, preset="wide", narrowing=True, head=0)
     bank.learn(Batch.from_csr(X, y))
     kept = bank._combination.is_kept[bank._combination.slots][bank._static]
     assert 0 < kept.sum() < kept.size
@@ -287,7 +287,7 @@ def test_what_is_left_behind_the_lanes_changes_no_bit(more):
     X, y, weights = stream(rows=16000, seed=3)
     batch = Batch.from_csr(X, y, weights)
     cuts = [0, 1, 700, 2500, 2501, 5100, 14900, 16000]  # more than AT_ONCE among them
-    plain, ahead = Bank(20, **more), Bank(20, **more)
+    plain, ahead = Bank(20, **more, head=0), Bank(20, **more, head=0)
     told = []
     with SerialExecutor("test", max_pending=2) as turn:
         for start, stop in itertools.pairwise(cuts):

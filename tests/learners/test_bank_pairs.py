@@ -152,7 +152,7 @@ def loss(p, y) -> float:
 @pytest.mark.parametrize("kind", ["crosses", "factors"])
 def test_pairs_learn_what_matters_only_together(kind):
     batch, later = xor(1, 4000), xor(2, 2000)
-    plain, bank = Bank(16), Bank(16, pairs=kind)
+    plain, bank = Bank(16, head=0), Bank(16, pairs=kind, head=0)
     assert loss(plain.learn(batch), batch.labels) > 0.68
     bank.learn(batch)
     told = bank.predict(later, horizon="later")
@@ -163,24 +163,24 @@ def test_pairs_learn_what_matters_only_together(kind):
 
 def test_only_pairs_that_were_asked_for_are_crossed():
     batch = xor(1, 2000)
-    bank = Bank(16, pairs="crosses", cross=[[1, 2]])
+    bank = Bank(16, pairs="crosses", cross=[[1, 2]], head=0)
     bank.learn(batch)
     met = bank._pairs.crosses.features
     columns = (met[met[:, 1] > 0].astype(int) - 1) // 4
     assert {tuple(sorted(pair)) for pair in columns.tolist()} == {(0, 1)}
     assert loss(bank.predict(xor(2, 1000), horizon="later").probability, xor(2, 1000).labels) < 0.36
     with pytest.raises(BadInput, match="pairs of groups such as"):
-        Bank(16, pairs="crosses", cross=[[1, 2, 3]])
+        Bank(16, pairs="crosses", cross=[[1, 2, 3]], head=0)
     with pytest.raises(BadInput, match="it must be one of 'crosses'"):
-        Bank(16, pairs="every")
+        Bank(16, pairs="every", head=0)
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.5])
 def test_auto_drops_lanes_that_do_not_pay(noise, monkeypatch):
     """Where labels are noise no lane of pairs is left; where pairs matter the crosses stay. Saved and loaded so."""
     monkeypatch.setattr(pairs, "FIRST_CHECK_EXAMPLE", 1024)
-    bank, batch = Bank(16, pairs="auto"), xor(3, 3000, noise)
-    split = Bank(16, pairs="auto")
+    bank, batch = Bank(16, pairs="auto", head=0), xor(3, 3000, noise)
+    split = Bank(16, pairs="auto", head=0)
     bank.learn(batch)
     for start in range(0, 3000, 700):
         split.learn(batch[start : start + 700])
@@ -193,7 +193,7 @@ def test_auto_drops_lanes_that_do_not_pay(noise, monkeypatch):
 def test_rounds_make_one_bank_of_shards_with_pairs():
     """The sum of what shards have gained predicts as one bank does, and pairs have their features."""
     batch, later, held = xor(5, 8000), xor(6, 2000), xor(7, 2000)
-    whole, base = Bank(16, pairs="factors"), Bank(16, pairs="factors")
+    whole, base = Bank(16, pairs="factors", head=0), Bank(16, pairs="factors", head=0)
     whole.learn(batch)
     rounds.learn_mergeable(base, batch[:2000])
     gains = [rounds.learn_shard(base, [batch[2000 + 2000 * k : 4000 + 2000 * k]], 3.0, k) for k in range(3)]
@@ -208,7 +208,7 @@ def test_rounds_make_one_bank_of_shards_with_pairs():
 
 def test_parts_with_pairs_merge():
     batch, later = xor(8, 8000), xor(9, 2000)
-    parts = [Bank(16, pairs="factors") for _ in range(2)]
+    parts = [Bank(16, pairs="factors", head=0) for _ in range(2)]
     for k, part in enumerate(parts):
         part.learn(batch[4000 * k : 4000 * (k + 1)])
     merged = parts[0].merge(parts[1])

@@ -48,7 +48,7 @@ def stream(rows=1200, sds=(0.1, 3.0), each=30, seed=0):
 @pytest.mark.parametrize("lanes", [LANES, LANES[1:] + LANES + LANES], ids=["5", "14"])
 def test_groups_equal_the_reference(kind, weighted, lanes):
     X, y, weights = examples(0, 75, **STREAMS[kind])
-    fast, slow = Bank(WIDTH, lanes=lanes, dtype="float64"), BankReference(WIDTH, lanes, groups=GROUPS)
+    fast, slow = Bank(WIDTH, lanes=lanes, dtype="float64", head=0), BankReference(WIDTH, lanes, groups=GROUPS)
     for rows in np.array_split(np.arange(75), 3):
         c = weights[rows] if weighted else None
         near(fast.learn(grouped(X[rows], y[rows], c)), slow.learn(X[rows], y[rows], c), size=1e-6)
@@ -64,18 +64,18 @@ def test_groups_equal_the_reference(kind, weighted, lanes):
 
 def test_the_prior_of_each_group_is_found():
     batch, width = stream(20_000)
-    bank = Bank(width)
+    bank = Bank(width, head=0)
     bank.learn(batch)
     narrow, wide = bank.priors()
     assert [(prior.group, prior.features) for prior in (narrow, wide)] == [(0, 30), (1, 30)]
     assert 0.02 < narrow.sd < 0.4
     assert 1.5 < wide.sd < 6.0
-    assert Bank(3, lanes=[Lane()]).priors() == []
+    assert Bank(3, lanes=[Lane()], head=0).priors() == []
 
 
 def test_a_model_knows_the_groups_of_what_it_has_met():
     batch, width = stream()
-    bank = Bank(width)
+    bank = Bank(width, head=0)
     bank.learn(batch)
     unsaid = batch.with_groups(None)
     for horizon in ("next", "later"):
@@ -88,7 +88,7 @@ def test_a_model_knows_the_groups_of_what_it_has_met():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_one_by_one_and_a_file_in_between_change_no_bit(tmp_path, dtype):
     batch, width = stream(100)
-    whole, by_row = Bank(width, dtype=dtype), Bank(width, dtype=dtype)
+    whole, by_row = Bank(width, dtype=dtype, head=0), Bank(width, dtype=dtype, head=0)
     p = whole.learn(batch)
     found = []
     for row in range(100):
@@ -117,7 +117,7 @@ def test_several_classes_keep_groups_where_features_are_numbered():
 def test_when_a_factor_is_taken_up_changes_no_bit(dtype):
     X, y, _ = examples(1, 90, **STREAMS["usual"])
     lanes = [Lane(2.0, fading=0.2), Lane(0.5, normalise=True, fading=0.45)]
-    often, seldom = Bank(WIDTH, lanes=lanes, dtype=dtype), Bank(WIDTH, lanes=lanes, dtype=dtype)
+    often, seldom = Bank(WIDTH, lanes=lanes, dtype=dtype, head=0), Bank(WIDTH, lanes=lanes, dtype=dtype, head=0)
     p = np.concatenate([often.learn(Batch.from_csr(X[k : k + 3], y[k : k + 3])) for k in range(0, 90, 3)])
     q = np.concatenate([seldom.learn(Batch.from_csr(X[k : k + 45], y[k : k + 45])) for k in (0, 45)])
     assert often._lanes.fade[1].max() > seldom._lanes.fade[1].max()
@@ -129,7 +129,7 @@ def test_when_a_factor_is_taken_up_changes_no_bit(dtype):
 
 
 def test_all_of_a_large_table_takes_up_its_factor():
-    bank = Bank((1 << 16) + 1, lanes=[Lane(1.0), Lane(1.0, fading=0.5)])
+    bank = Bank((1 << 16) + 1, lanes=[Lane(1.0), Lane(1.0, fading=0.5)], head=0)
     state = bank._lanes.state
     state[:] = np.random.default_rng(3).random(state.shape, np.float32)
     before, gained = state.copy(), state.shape[1] // 2 + 1  # where the second lane's precisions stand
@@ -141,7 +141,7 @@ def test_all_of_a_large_table_takes_up_its_factor():
 
 
 def test_old_evidence_fades_and_the_intercept_stays():
-    bank = Bank(3, lanes=[Lane(1.0, fading=0.05), Lane(1.0)], dtype="float64")
+    bank = Bank(3, lanes=[Lane(1.0, fading=0.05), Lane(1.0)], dtype="float64", head=0)
     bank.learn(Batch.from_rows([{0: 1.0}] * 50, labels=[1, 0] * 25))
     before = [lane_weights(bank._lanes, lane, np.arange(1)) for lane in range(2)]
     gained = bank._lanes.intercept[1, 0]
@@ -161,7 +161,7 @@ def test_a_gradual_copy_is_whole_where_factors_are_taken_up_meanwhile():
     width = 1 << 17
     X = sparse.random_array((3000, width), density=1e-4, format="csr", rng=rng)
     y = rng.integers(0, 2, 3000)
-    bank = Bank(width, lanes=[Lane(1.0, fading=0.02), Lane(rate=0.5)])
+    bank = Bank(width, lanes=[Lane(1.0, fading=0.02), Lane(rate=0.5)], head=0)
     bank.learn(Batch.from_csr(X[:1000], y[:1000]))
     expected, copied = copy.copy(bank), IncrementalSnapshot(bank)
     for start in range(1000, 3000, 200):
@@ -175,7 +175,7 @@ def test_a_gradual_copy_is_whole_where_factors_are_taken_up_meanwhile():
     found = copied.to_learner()
     np.testing.assert_array_equal(found._lanes.state, expected._lanes.state)
     assert bank.will_change_other_features(10**6)
-    assert not Bank(3, lanes=[Lane()]).will_change_other_features(10**6)
+    assert not Bank(3, lanes=[Lane()], head=0).will_change_other_features(10**6)
 
 
 # --- parts as one ---------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_gradual_copy_is_whole_where_factors_are_taken_up_meanwhile():
 def test_a_shard_alone_is_learning_on_also_beyond_where_factors_are_taken_up():
     batch, width = stream(900)
     lanes = [LANES[0], Lane(1.0, fading=0.05), Lane(rate=0.5)]
-    base = Bank(width, lanes=lanes, dtype="float64")
+    base = Bank(width, lanes=lanes, dtype="float64", head=0)
     rounds.learn_mergeable(base, batch[:100])
     on = copy.copy(base)
     rounds.learn_mergeable(on, batch[100:])
@@ -198,11 +198,11 @@ def test_a_shard_alone_is_learning_on_also_beyond_where_factors_are_taken_up():
 
 def test_shards_find_groups_and_priors_that_their_base_did_not_know():
     batch, width = stream(8000)
-    base = Bank(width)
+    base = Bank(width, head=0)
     rounds.learn_mergeable(base, batch[:1])
     shards = [rounds.learn_shard(base, [batch.take(np.arange(1 + k, 8000, 4))], 4.0, k) for k in range(4)]
     rounds.apply(base, rounds.add(shards), 4.0)
-    alone = Bank(width)
+    alone = Bank(width, head=0)
     rounds.learn_mergeable(alone, batch)
     np.testing.assert_array_equal(base._lanes.groups, alone._lanes.groups)
     for one, other in zip(base.priors(), alone.priors(), strict=True):
@@ -212,7 +212,7 @@ def test_shards_find_groups_and_priors_that_their_base_did_not_know():
 
 def test_merging_adds_what_priors_are_learned_from():
     batch, width = stream(4000)
-    parts = [Bank(width), Bank(width)]
+    parts = [Bank(width, head=0), Bank(width, head=0)]
     for k, part in enumerate(parts):
         part.learn(batch.take(np.arange(k, 4000, 2)))
     merged = parts[0].merge(parts[1])
@@ -227,7 +227,7 @@ def test_merging_adds_what_priors_are_learned_from():
 
 
 def test_a_file_says_which_lanes_a_model_has(tmp_path):
-    bank = Bank(5)
+    bank = Bank(5, head=0)
     bank.save(tmp_path / "new.bayou")
     header, arrays = bayou.core.model_file.read(tmp_path / "new.bayou")
     assert header["parameters"]["lanes"][0]["learned_prior"] is True
@@ -240,7 +240,7 @@ def test_a_file_says_which_lanes_a_model_has(tmp_path):
     lanes = [PRESETS["slim"][0], Lane(5.0, scale=True), *PRESETS["slim"][2:]]
     assert [output.lane for output in old.lanes][:8] == lanes
     batch, _ = stream(50, each=2, sds=(1.0, 1.0))
-    same = Bank(5, lanes=lanes)
+    same = Bank(5, lanes=lanes, head=0)
     assert np.array_equal(old.learn(batch), same.learn(batch))
     old.save(tmp_path / "old.bayou")
     assert bayou.load(tmp_path / "old.bayou").parameters == old.parameters
@@ -261,7 +261,7 @@ def test_a_file_says_which_lanes_a_model_has(tmp_path):
 )
 def test_lanes_that_cannot_be_are_refused(lane):
     with pytest.raises(BadInput, match=r"learned_prior|fading"):
-        Bank(3, lanes=[lane])
+        Bank(3, lanes=[lane], head=0)
 
 
 def test_the_default_has_a_lane_of_each_kind():

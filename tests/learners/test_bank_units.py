@@ -50,7 +50,10 @@ def test_lanes_equal_the_reference_when_sizes_change(kind, weighted):
 @pytest.mark.parametrize("kind", ["tiny first", "huge first", "indicators first"])
 def test_float32_is_near_the_reference_when_sizes_change(kind):
     X, y = wild(kind).astype(np.float32).astype(float), np.random.default_rng(1).choice([-1.0, 1.0], 90)
-    fast, slow = Bank(WIDTH, lanes=NORMALISED, combine="share"), BankReference(WIDTH, NORMALISED, combine="share")
+    fast, slow = (
+        Bank(WIDTH, lanes=NORMALISED, combine="share", head=0),
+        BankReference(WIDTH, NORMALISED, combine="share"),
+    )
     near(fast.learn(Batch.from_csr(X, y)), slow.learn(X, y), size=0.01, tolerance=1e-3)
     mean, variance = slow.weights()
     found = weights_of(fast._lanes, fast._combination, np.arange(WIDTH))
@@ -61,7 +64,7 @@ def test_float32_is_near_the_reference_when_sizes_change(kind):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_no_weight_grows_out_of_bounds(dtype):
     """Sure and wrong as an indicator, so that next to nothing is known of it, then tiny, then huge."""
-    learner = Bank(3, lanes=[Lane(1e6, normalise=True, temper=(0.01, 1.0))], dtype=dtype)
+    learner = Bank(3, lanes=[Lane(1e6, normalise=True, temper=(0.01, 1.0))], dtype=dtype, head=0)
     learner.learn(Batch.from_rows([{0: 1.0}] * 50, np.ones(50)))
     learner.learn(Batch.from_rows([{0: 1.0, 1: 1.0}, {1: 1e-17}, {1: 1e-17, 2: 1e-17}, {1: 1e6, 2: 1e6}], [0, 0, 1, 0]))
     said = learner.predict(Batch.from_rows([{0: 1.0, 1: 1.0, 2: -1.0}, {1: 1e-17}]))
@@ -74,7 +77,7 @@ def test_a_tiny_first_value_leaves_weights_near_the_truth(dtype):
     rng, truth = np.random.default_rng(0), np.array([1.0, -1.0, 0.5, 0.0, 0.3])
     dense = rng.normal(size=(20_000, 5))
     dense[0, [0, 3]] = 1e-17, 1e-9
-    learner = Bank(5, dtype=dtype)
+    learner = Bank(5, dtype=dtype, head=0)
     learner.learn(Batch.from_csr(sparse.csr_array(dense), rng.random(20_000) < expit(dense @ truth)))
     np.testing.assert_allclose(learner.mean, truth, atol=0.05)
     rows = Batch.from_csr(sparse.csr_array(rng.normal(size=(50, 5))))

@@ -1,6 +1,8 @@
 """Several classes: the kernels against the reference, classes that join, tables, files, draws, later rows."""
 
+import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from bayou.core import threads
 from bayou.core.extras import Extras
 from bayou.evaluate.later import LaterEvaluator
 from bayou.learners import Bank, Classes, Marginal
+from bayou.learners.bank import Lane
 from bayou.learners.classes import learner as module
 from bayou.learners.classes import members
 from bayou.learners.classes.new_classes import can_extend, extend
@@ -430,7 +433,7 @@ def test_later_rows_are_predicted_by_a_stack_that_learned_ahead():
     np.testing.assert_allclose(one_by_one.predict(rows, "later").probability.sum(axis=1), 1.0, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [Bank, Marginal])
+@pytest.mark.parametrize("kind", [partial(Bank, head=0), Marginal])
 def test_a_learner_of_two_classes_can_have_more(kind):
     batch = stream(400, n_classes=2)
     learner, opposite = kind(n_features=30), kind(n_features=30)
@@ -446,6 +449,20 @@ def test_a_learner_of_two_classes_can_have_more(kind):
     assert extend(many) is many
     assert many.examples == 401
     assert not can_extend(Marginal(n_features=3, prior_mean=1.0))
+
+
+@pytest.mark.parametrize("lanes", [None, [Lane(0.1, scale=True), Lane(), Lane(10.0), Lane(rate=0.5), Lane(3.0)]])
+def test_a_bank_that_gets_more_classes_goes_on_without_its_head(lanes):
+    """Five lanes have room for their outputs in fewer vectors than with those of a head."""
+    bank, rows = Bank(n_features=30, lanes=lanes), stream(50, n_classes=2, seed=2)
+    bank.learn(stream(400, n_classes=2))
+    dropped = copy.copy(bank)
+    dropped._dropping.drop_auto_head()
+    many = extend(bank)
+    assert bank.live_head is not None
+    assert [member.parameters["head"] for member in many.learners] == [0, 0]
+    np.testing.assert_allclose(many.predict(rows).probability[:, 1], dropped.predict(rows).probability, atol=1e-4)
+    np.testing.assert_allclose(many.learners[1].mean, dropped.mean, rtol=1e-6)
 
 
 # --- looking inside -------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ def table(n=900, seed=0):
 
 
 OPTIONS = {"label": "y", "text": ["title"], "numeric": ["size"], "bits": 12}
+NO_HEAD = {"head": 0}  # weights of a head are joint
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,8 @@ def data():
 
 @pytest.fixture(scope="module", params=["marginal", "bank"])
 def learner(data, request):
-    return bayou.train(data, learner=request.param, **OPTIONS).learner
+    settings = NO_HEAD if request.param == "bank" else {}
+    return bayou.train(data, learner=request.param, settings=settings, **OPTIONS).learner
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def test_variances_are_those_of_the_contrasts(learner, data):
 
 def test_a_banks_weights_add_up_to_the_log_odds(data):
     """Each lane's part damped as in the mean row; before, in the mean of the last thousand rows."""
-    bank = bayou.train(data, **OPTIONS).learner
+    bank = bayou.train(data, settings=NO_HEAD, **OPTIONS).learner
     X, touched = matrix(bank, data)[:, bank.touched], bank.touched
     said = bank.predict(Batch.from_csr(matrix(bank, data)), horizon="later").log_odds
     for squares in (X**2).mean(axis=0), None:
@@ -200,15 +202,17 @@ def test_a_standardised_number_keeps_its_weight():
     assert shown.mean[place] > 1.0
 
 
-def test_slopes_and_parts_of_dates():
+@pytest.mark.parametrize("slope", ["rank", "raw"])
+def test_slopes_and_parts_of_dates(slope):
     rng = np.random.default_rng(1)
     n = 900
     when = np.datetime64("2024-01-01T00:00:00") + rng.integers(0, 366 * 24, n).astype("timedelta64[h]")
     step, size = rng.integers(0, 12, n), rng.gamma(2.0, size=n)
     late = rng.random(n) < 1 / (1 + np.exp(2.0 - 0.2 * step - 0.5 * size))
     data = pa.table({"when": pa.array(when), "step": step, "size": size, "y": late.astype(int)})
-    learner = bayou.train(data, label="y", learner="marginal", bits=14).learner
+    learner = bayou.train(data, label="y", learner="marginal", bits=14, slope=slope).learner
     shown, X = feature_strengths(learner), matrix(learner, data)[:, learner.touched]
+    assert ("size (raw)" in shown.names) == (slope == "raw")
     assert families(shown) == {
         **{("when", part): True for part in ("hour", "weekday", "month", "weekend hour")},
         **{("step", "value"): True, ("step", "slope"): False, ("size", "bin"): True, ("size", "slope"): False},

@@ -1,6 +1,6 @@
 """The head in plain NumPy: a joint Gaussian over the features used most and the intercept, all others diagonal.
 
-Beliefs, with slot 0 for the intercept and e^l a common scale of all other weights:
+Beliefs, with slot 0 for the intercept and e^l a common scale of all weights, its own included:
 
     head   w ~ e^l N(mu, S)         S = (P + H)^-1, mu = S b    P of the prior, H of the examples
     tail   w_j ~ e^l N(m_j, 1/(P_j + g_j))
@@ -20,6 +20,7 @@ INTERCEPT_PRECISION = 0.1
 PRIOR_SCORE_VARIANCE = 10.0  # the prior says that the score of an example has this variance
 MAX_FIRST_VARIANCE = 100.0
 PSEUDO_COUNT = 4.0  # of the prior variance that all groups share, and of each group's
+WIDENING = 1.1  # of the standard deviations of weights outside the head, where they are shown
 MIN_VARIANCE, MAX_GROWTH = 1e-4, 100.0  # learned prior variances stay above one, and within the other of the first
 MAX_INFORMATION = 0.2  # an example that tells more than that conditions S at once
 MAX_WAITING = 0.3  # gradients wait until examples have told that much
@@ -98,7 +99,7 @@ class Head:
     def _split(self, x):
         """Values of all slots, and of the features in the tail."""
         inside = np.zeros(len(self.b))
-        inside[0] = self.has_intercept
+        inside[0] = self.has_intercept * np.exp(self.scale)
         for slot, j in enumerate(self.features[1:], start=1):
             inside[slot] = x[j] * np.exp(self.scale)
         return inside, np.where(self.slot < 0, x, 0.0) * np.exp(self.scale)
@@ -108,10 +109,9 @@ class Head:
         tail_variance = 1.0 / (self.prior_precision() + self.tail_gain)
         head_mean, head_variance = inside @ self.mu[answer], max(inside @ self.S[answer] @ inside, 0.0)
         mean = head_mean + outside @ self.tail_mean
-        moving = mean - self.mu[answer, 0] * self.has_intercept
         scale_variance = 1.0 / (SCALE_PRECISION + self.scale_gain + SCALE_DECAY * self.rows)
-        variance = head_variance + outside**2 @ tail_variance + moving**2 * scale_variance
-        return head_mean, head_variance, moving, scale_variance, tail_variance, mean, variance
+        variance = head_variance + outside**2 @ tail_variance + mean**2 * scale_variance
+        return head_mean, head_variance, scale_variance, tail_variance, mean, variance
 
     def predict(self, x):
         """Mean and variance of the score in each answer. An example is counted before it is predicted."""
@@ -132,7 +132,7 @@ class Head:
         due = False
         looks = [self._look(answer, inside, outside) for answer in range(2 if self.fading else 1)]
         for answer, look in enumerate(looks):
-            head_mean, head_variance, moving, scale_variance, tail_variance, mean, variance = look
+            head_mean, head_variance, scale_variance, tail_variance, mean, variance = look
             dm, dv = score_step(mean, variance, y, weight)
             information = dv * head_variance
             curvature = dv / max(1.0 - information, 0.1)
@@ -140,7 +140,7 @@ class Head:
                 self.H += curvature * np.outer(inside, inside)
                 self.b += inside * (dm + curvature * (head_mean + head_variance * dm))
                 self.told += information
-                self._learn_scale(moving, scale_variance, dm, dv)
+                self._learn_scale(mean, scale_variance, dm, dv)
                 self.tail_mean += outside * tail_variance * dm
                 gain = outside**2 * dv
                 self.tail_gain += gain / np.maximum(1.0 - gain * tail_variance, 0.5)
@@ -216,11 +216,9 @@ class Head:
     def _fold(self):
         """Take the scale into weights and precisions."""
         e = np.exp(self.scale)
-        factors = np.full(len(self.b), 1.0 / e)
-        factors[0] = 1.0
-        self.H *= np.outer(factors, factors)
-        self.b *= factors
-        self.mu[1] /= factors
+        self.H /= e**2
+        self.b /= e
+        self.mu[1] *= e
         self.tail_mean *= e
         self.tail_gain /= e**2
         self.scale_total += self.scale
@@ -272,14 +270,17 @@ class Head:
         return twin
 
     def weights(self):
-        """Means and variances of all weights, and of the intercept's in front."""
+        """Means and variances of all weights, and of the intercept's in front.
+
+        Standard deviations outside the head are shown 1.1 times as large, but never above that of the prior.
+        """
         e = np.exp(self.scale)
-        mean, variance = self.tail_mean.copy(), 1.0 / np.maximum(self.prior_precision() + self.tail_gain, 1e-30)
+        prior = np.maximum(self.prior_precision(), 1e-30)
+        mean, variance = self.tail_mean.copy(), np.minimum(WIDENING**2 / (prior + self.tail_gain), 1.0 / prior)
         for slot, j in enumerate(self.features[1:], start=1):
             mean[j], variance[j] = self.mu[0, slot], self.S[0, slot, slot]
-        mean, variance = e * mean, e**2 * variance
-        variance += mean**2 / (SCALE_PRECISION + self.scale_gain + SCALE_DECAY * self.rows)
-        return np.r_[self.mu[0, 0], mean], np.r_[self.S[0, 0, 0], variance]
+        mean, variance = e * np.r_[self.mu[0, 0], mean], e**2 * np.r_[self.S[0, 0, 0], variance]
+        return mean, variance + mean**2 / (SCALE_PRECISION + self.scale_gain + SCALE_DECAY * self.rows)
 
 
 def _inverse(precision, has_intercept):

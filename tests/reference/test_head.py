@@ -132,11 +132,26 @@ def test_folding_the_scale_leaves_predictions_as_they_are_where_nothing_is_learn
     precision = head.H + np.diag(head.P)
     curvature = head.H.copy()
     head._fold()
-    e = np.r_[1.0, np.full(n - 1, np.exp(0.3))]
-    np.testing.assert_allclose(head.H[:n, :n] * np.outer(e, e), curvature[:n, :n])
+    np.testing.assert_allclose(head.H[:n, :n] * np.exp(0.6), curvature[:n, :n])
     np.testing.assert_allclose(head.tail_mean[head.slot < 0], weights[0][1:][head.slot < 0])
     assert precision.shape == head.H.shape
     assert (head.scale, head.scale_total) == (0.0, 0.3)
+
+
+def test_labels_do_not_tell_the_level_of_a_column_that_gives_every_row_a_value():
+    """Adding to the weights of such a column, and taking it from the intercept, changes no score: P alone decides."""
+    random = np.random.default_rng(12)
+    X = np.eye(4)[random.integers(4, size=1500)]
+    X = np.c_[X, np.eye(3)[random.integers(3, size=1500)]]
+    y = np.where(random.random(1500) < 1 / (1 + np.exp(2.0 - X @ random.normal(0, 2, 7))), 1.0, -1.0)
+    head = Head(7, 7, group=np.repeat([0, 1], [4, 3]))
+    for x, label in zip(X, y, strict=True):
+        head.learn(x, label)
+    head = head.settled()
+    assert abs(head.scale_total) > 0.05
+    for column in (range(4), range(4, 7)):
+        slots = [head.features.index(j) for j in column]
+        assert head.P[slots] @ head.mu[0, slots] == pytest.approx(head.P[0] * head.mu[0, 0], abs=1e-6)
 
 
 def test_prior_variances_come_from_the_label():
@@ -152,7 +167,7 @@ def test_prior_variances_come_from_the_label():
 
 
 def test_weights_agree_with_a_batch_posterior():
-    """Mean and standard deviation beside Laplace's approximation with the same prior, on correlated columns."""
+    """Mean beside that of draws, deviation beside Laplace's, with the same prior, on correlated columns."""
     random = np.random.default_rng(9)
     truth = random.normal(0, 1, 12)
     base = random.random((2000, 12)) < 0.35
@@ -173,9 +188,15 @@ def test_weights_agree_with_a_batch_posterior():
 
     peak = minimize(loss, np.zeros(13), method="BFGS").x
     p = 1 / (1 + np.exp(-(Z @ peak)))
-    sd = np.sqrt(np.diag(np.linalg.inv((Z.T * (p * (1 - p))) @ Z + np.diag(prior))))
+    covariance = np.linalg.inv((Z.T * (p * (1 - p))) @ Z + np.diag(prior))
+    sd = np.sqrt(np.diag(covariance))
+    normals = random.normal(size=(10_000, 13))
+    draws = peak + 1.1 * normals @ np.linalg.cholesky(covariance).T
+    losses = np.logaddexp(0, -y * (draws @ Z.T)).sum(axis=1) + 0.5 * draws**2 @ prior
+    log_weights = 0.5 * (normals**2).sum(axis=1) - losses
+    expected = np.average(draws, axis=0, weights=np.exp(log_weights - log_weights.max()))
     mean, _ = head.weights()
-    assert np.abs((mean - peak) / sd).max() < 0.5
+    assert np.abs((mean - expected) / sd).max() < 0.5
     np.testing.assert_allclose(np.sqrt(np.diag(head.S[0]))[np.argsort([0, *order])], sd, rtol=0.1)
 
 

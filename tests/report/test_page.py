@@ -15,11 +15,11 @@ import pytest
 from plotly import graph_objects
 
 import bayou
-from bayou import BadInput, Batch, evaluate
-from bayou.learners import AdaGrad, Gaussian, Marginal, SpikeSlab
-from bayou.report import Recorder, ReportedRun, page, sentences, write
+from bayou import BadInput, Batch, evaluate, simulate
+from bayou.learners import AdaGrad, Bank, Gaussian, Marginal, SpikeSlab
+from bayou.report import DataFacts, Recorder, ReportedRun, page, sentences, write
 from bayou.report.facts import RunFacts
-from tests.report.runs import NASTY, ODD, ordinary
+from tests.report.runs import NASTY, ODD, ordinary, run
 
 
 class Parsed(HTMLParser):
@@ -74,9 +74,10 @@ def report():
     return Parsed(page.render(run, data)), RunFacts(run, data)
 
 
-def test_single_predictions_say_what_moved_them(report):
-    """By the weights at the end, nearly those of the bank's mean row."""
-    parsed, facts = report
+def test_single_predictions_say_what_moved_them():
+    """By the weights at the end, nearly those of the mean row of a bank; a head has weights of its own."""
+    run, data = ordinary(learner=Bank(40, head=0))
+    parsed, facts = Parsed(page.render(run, data)), RunFacts(run, data)
     weights = facts.strengths  # without columns nothing is centred
     mean = dict(zip(weights.features.tolist(), zip(weights.mean, weights.moments.mean, strict=True), strict=True))
     for sample in (facts.largest_losses, facts.most_uncertain):
@@ -123,6 +124,20 @@ def test_the_summary_says_in_words_what_was_found(report) -> None:
         assert what in parsed.text, what
 
 
+@pytest.mark.parametrize(
+    ("std", "n_features", "rows", "is_said"),
+    [(20.0, 40, 8000, True), (20.0, 10, 60_000, False), (1.0, 40, 1000, False), (1.0, 400, 1000, False)],
+)
+def test_it_says_when_the_classes_are_nearly_separable_and_rows_few_for_that(std, n_features, rows, is_said) -> None:
+    stream = simulate.random(n_features=n_features, active=8 / n_features, weight_std=std, seed=1)
+    reported = run(Marginal(n_features, prior_variance=std**2), stream.batches(rows))
+    text = Parsed(page.render(reported, DataFacts())).text
+    assert ("nearly separable" in text) == is_said
+    if is_said:
+        uncertain = round(reported.result.brier * rows)
+        assert f"about {uncertain} labels could have been different, for 40 weights" in text
+
+
 def test_numbers_in_the_figures_are_those_of_the_run(report) -> None:
     parsed, facts = report
     views = parsed.figures
@@ -143,9 +158,12 @@ def test_numbers_in_the_figures_are_those_of_the_run(report) -> None:
     assert weights["error_x"]["array"] == pytest.approx(1.96 * shown.sd[places], rel=1e-2)
     lanes = views["lanes"][0]["data"]
     assert np.sum([trace["y"] for trace in lanes], axis=0) == pytest.approx(1.0, abs=1e-3)
-    assert {trace["name"]: trace["y"][-1] for trace in lanes} == pytest.approx(
-        {part["name"]: part["weight"] for part in facts.parts}, rel=1e-3
-    )
+    weights = {part["name"]: part["weight"] for part in facts.parts}
+    *largest, others = lanes
+    assert others["name"] == f"{len(weights) - len(largest)} others"
+    for trace in largest:
+        assert trace["y"][-1] == pytest.approx(weights.pop(trace["name"]), rel=1e-3)
+    assert others["y"][-1] == pytest.approx(sum(weights.values()), rel=1e-3)
 
 
 def test_the_expected_loss_is_met_where_the_model_is_right(report) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 import bayou
 from bayou import BadInput, rounds
+from bayou.core.extras import Extras
+from bayou.sources.rejected_rows import RejectedRows
 from bayou.spark import tasks
 from bayou.spark.layout import row_groups
 
@@ -63,6 +65,20 @@ def test_gains_come_back_from_bytes_and_the_base_stays(shard):
     whole = pa.Table.from_batches(batches)
     summed = [tasks.add(whole.filter(pa.array([b == block for b in blocks]))) for block in sorted(set(blocks))]
     assert tasks.unpacked(pa.concat_tables(summed), rounds.SUM).equals(rounds.add(gains))
+
+
+def test_a_task_learns_what_a_shard_of_a_bank_with_a_head_does(shard):
+    _, parts = shard
+    first = pq.read_table(parts[0].file).slice(10, 30)
+    base = bayou.train(first, label="y", weight="w", bits=10, category=["a"], settings={"head": 4}).learner
+    told = tasks.ShardTask("head", rounds.to_bytes(base), [parts], 2.0, "skip")
+    found = tasks.unpacked(pa.Table.from_batches(tasks.learn(Held(told), [pa.record_batch({"id": [0]})])), rounds.GAIN)
+    part = rounds.Shard(copy.copy(base))
+    source = tasks.read(part.part, parts, Extras.of(part.part), "skip")
+    for batch in source:
+        for _ in RejectedRows(source).accepted(batch, lambda rows: part.learn(rows, 2.0)):
+            pass
+    assert found.equals(part.gain(0))
 
 
 def test_a_task_predicts_each_row_once(shard, monkeypatch):

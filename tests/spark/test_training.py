@@ -62,10 +62,10 @@ def test_the_same_bits_as_in_one_process(run, files):
             rounds.discount(learner, 0.5)
         gains = []
         for task, parts in enumerate(layout.shards(step)):
-            part = copy.copy(learner)
-            for batch in sources.open(RowGroupSlices(parts), extras=Extras.of(part)):
-                rounds.learn_mergeable(part, batch, step.shards / 2 if step.passed else step.shards)
-            gains.append(rounds.gain(part, learner, task))
+            shard = rounds.Shard(copy.copy(learner))
+            for batch in sources.open(RowGroupSlices(parts), extras=Extras.of(shard.part)):
+                shard.learn(batch, step.shards / 2 if step.passed else step.shards)
+            gains.append(shard.gain(task))
         rounds.apply(learner, rounds.add(gains), float(step.shards))
         losses.append(learner.recombine(held))
     found, place = run

@@ -1,4 +1,4 @@
-"""`bayou train`: the command. bayou.runs.train does the work, terminal.watch shows it."""
+"""`bayou train`: the command. bayou.runs.train does the work, terminal.progress_table shows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def train(
     processes: Annotated[int, typer.Option(min=1, max=256)] = 1,
     pairs: str | None = None,
     set_: Annotated[list[str] | None, typer.Option("--set")] = None,
-    format: options.Format = "auto",
     recipe: options.Recipe,
     holdout: str | None = None,
     delay: options.Delay = 0,
@@ -66,7 +65,6 @@ def train(
             passes=passes,
             processes=processes,
             settings=[*(set_ or []), *([] if pairs is None else [f"pairs={pairs}"])],
-            format=format,
             holdout=holdout,
             delay=delay,
             checkpoint=checkpoint,

@@ -11,7 +11,7 @@ _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): .*(?:\n {5,}.*)*", re.MULTILINE)
 
 
 def entries(text: str) -> dict[str, str]:
-    """Return the entries of the lists in a docstring by name; if an entry has several names, the first has the text.
+    """Return the entries of a docstring's lists, keyed by name. If an entry has several names, the first gets the text.
 
     >>> entries("Args:\\n    a, b: two of\\n        them.\\n    c: one.")
     {'a': '    a, b: two of\\n        them.', 'b': '', 'c': '    c: one.'}

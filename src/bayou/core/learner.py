@@ -25,7 +25,8 @@ Optional:
 
 Public methods that do nothing here may be overridden: `end_pass`, `new_stream`, `progress`, `parts`, `later_loss`,
 `supports_later`, `will_change_other_features`. Fields: `_per_feature_arrays` (arrays with a row for each feature),
-`_by_rows_at_hand` (arrays that depend on batch boundaries), and those that the constructor sets for learners to change.
+`_by_rows_at_hand` (arrays that depend on batch boundaries), `_unstored_parameters` (values of parameters that files
+leave out, if not the default), and those that the constructor sets for learners to change.
 
 Learners with a joint posterior override `covariance`. Learners composed of others also override `_targets` and
 `_reading`. No other private name is for subclasses, and none is for other packages.
@@ -97,6 +98,7 @@ class Learner:
     name: ClassVar[str]
     # The arrays with a row for each feature.
     _per_feature_arrays: tuple[str, ...] = ("state",)
+    _unstored_parameters: ClassVar[dict[str, Any]] = {}
     # Arrays that depend on batch boundaries; all others depend only on the rows and their order.
     _by_rows_at_hand: tuple[str, ...] = ()
     supported_links: tuple[str, ...] = ("logistic", "probit")
@@ -150,11 +152,11 @@ class Learner:
     def _run_deferred(
         self, batch: Batch, signs: np.ndarray, weights: np.ndarray, behind: SerialExecutor | None
     ) -> Scores:
-        """Like `_run`, but may defer part of the work, scores included, to the thread `behind`."""
+        """Predict and learn rows as `_run` does, but leave part of it, scores included, to the thread `behind`."""
         return self._run(batch, signs, weights)
 
     def _run_example(self, row: Example, sign: float, weight: float) -> float:
-        """Like `_run` for one row, returning only the probability. Override if there is a faster way."""
+        """Predict and learn one row, and return only the probability. Override if there is a faster way than `_run`."""
         one = np.ones(1, self._dtype)
         return float(self._run(cast_batch(self, row.batch()), sign * one, weight * one).expected[0])
 
@@ -194,7 +196,7 @@ class Learner:
         """
         check_writable(self)
         if not isinstance(behind, SerialExecutor | None):
-            raise BadInput("behind is the thread in which a run scores (`bayou.core.threads.SerialExecutor`); omit it.")
+            raise BadInput("behind must be a `bayou.core.threads.SerialExecutor`, which only runs need; omit it.")
         if isinstance(batch, Batch) and len(batch) > LEARN_CHUNK_ROWS:
             with self._lock, SerialExecutor("following", max_pending=MAX_PENDING_CHUNKS) as following:
                 scores = _learn_chunks(self, batch, following)
@@ -440,8 +442,8 @@ class Learner:
     def covariance(self, features: Any) -> np.ndarray:
         """Return the joint covariance of some features' weights.
 
-        It is diagonal for learners whose posterior is. A bank with a head has a joint posterior of the features used
-        most; with any other feature they share only the uncertainty about the common scale of all weights.
+        The result is diagonal if the learner's posterior is. A bank with a head has a joint posterior over its most
+        used features; any other feature is correlated with them only through the uncertain common scale of all weights.
 
         >>> from bayou.learners import Marginal
         >>> Marginal(n_features=10, prior_variance=4.0).covariance([3, 7]).tolist()

@@ -15,11 +15,12 @@ subtracts two nearly equal numbers. Kernels call them with a link's integer code
 compile-time constant. Python code uses the link's record in `TABLE`, which works on arrays.
 
 To add a link, give it a code, a branch in each function below that takes a code (without one they return NaN) and a
-record; for `Marginal` also a branch in each function of `learners.bases.evidence`. Learners that can use it list it in
-their `supported_links`, which by default has the two links above; all others reject it. `Prediction` inverts the
-logistic link and the probit link to show predictions by quadrature as scores: it needs a branch, too. An asymmetric
-link F has a mirror image G(z) = 1 - F(-z) with a code and a record of its own, so that P(y = -1 | score) = G(-score):
-`of_label`, which returns the link itself until then, must return the one for a given label.
+record; for `Marginal` also a branch in each `link_...` function of `learners.bases.evidence`, for `Moment` a rule in
+its table UNDER_PROBIT. Learners that can use it list it in their `supported_links`, which by default has the two
+links above; all others reject it. `Prediction._equivalent_score` shows predictions by quadrature as scores; without a
+branch it takes the formula of damped scores. `tests/core/test_links.py` and `tests/reference/known_links.py` check
+links. An asymmetric link F has a mirror image G(z) = 1 - F(-z) with a code and a record of its own, so that P(y = -1
+| score) = G(-score): `of_label`, which returns the link itself until then, must return the one for a given label.
 
 >>> float(cdf(LOGISTIC, 0.0)), float(log_cdf(LOGISTIC, -1000.0))
 (0.5, -1000.0)
@@ -254,7 +255,7 @@ def slope(link, z):
 
 @kernel
 def curvature(link, z):
-    """Return -(log F)''(z) >= 0: p (1 - p) in (17) and (19), R (z + R) in (30) and (31)."""
+    """Return -(log F)''(z) >= 0: p (1 - p) in marginal-gaussian (17) and (19), R (z + R) in (30), (31)."""
     return slope_and_curvature(link, z)[1]
 
 

@@ -17,6 +17,9 @@ out
 and the rest of 1 - L on the other side. So it has mass L for any q, contains the probability strictly, and grows to
 both sides with L. It ends at the probability only if scores are certain, or after rounding.
 
+A learner may predict a probability that its score's mean and variance do not give, such as a bank with a head: then
+`Scores.log_odds` has its log-odds. The interval is that of the score, and contains the probability by the same rule.
+
 If only a fraction R of the negatives was kept in the data, a learner sees odds 1/R times too high. Odds times R are
 those of the full stream (`Prediction.with_sampling_correction`); for the logistic link that adds ln R to the score. If
 the recipe has R, `predict` and `sample` apply this correction; predictions made while learning (`learn`, `observe`)
@@ -72,6 +75,7 @@ class Scores(NamedTuple):
     student_t_mixture: np.ndarray | None = (
         None  # a regressor's error distribution: (shares, scales) of a mixture of Student-t's
     )
+    log_odds: np.ndarray | None = None  # of `expected`, where mean and variance describe a score that does not give it
 
     @classmethod
     def concatenate(cls, chunks: Sequence[Scores]) -> Scores:
@@ -176,6 +180,8 @@ class Prediction:
     def _equivalent_score(self) -> np.ndarray:
         """Return the score that would give the same probability if it were certain."""
         mean, variance = self._scores.mean, self._scores.variance
+        if self._scores.log_odds is not None:
+            return self._scores.log_odds
         if self._rule.predictive == "plain" or variance is None:
             return mean
         if self._rule.predictive == "quadrature" and self._rule.link == links.LOGISTIC:

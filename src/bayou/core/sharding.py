@@ -72,6 +72,9 @@ class Sharding:
         """Learn a batch, in sequence or as a shard, except for what is relearned after the shards are joined."""
         self.learner.learn(batch)
 
+    def begin_shard(self) -> None:
+        """Prepare for learning as a shard, until `go_back`: what cannot be merged stays as it is in the base."""
+
     def _finish_merge(self) -> None:
         """Finish a join, after the gains of all shards were added."""
 

@@ -21,6 +21,7 @@ class Storable(Protocol):
     extras: Extras
     _parameters: dict[str, Any]
     _stored_parameters: dict[str, Any]
+    _unstored_parameters: ClassVar[dict[str, Any]]
     _pages: HugePageAdvisor | None
     _examples: int
     _negative: int | None
@@ -66,7 +67,7 @@ def restore(
     def under(prefix: str) -> dict[str, np.ndarray]:
         return {k.removeprefix(prefix): v.dense() for k, v in arrays.items() if k.startswith(prefix)}
 
-    learner = cls(**header["parameters"], **under("parameter:"))
+    learner = cls(**cls._unstored_parameters | header["parameters"], **under("parameter:"))
     learner._make_room({name: array.shape for name, array in arrays.items()})
     for name, own in learner._arrays().items():
         if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:

@@ -1,4 +1,4 @@
-"""Tools for threads, and the map of all threads. A forked process starts its own.
+"""Tools for threads, and the map of threads that live for a run. A forked process starts its own.
 
 Training (`runs/train.py`):
 

@@ -49,7 +49,7 @@ class BankClassifier(OnlineClassifier):
     pairs: str | None = None
     cross: Any = "columns"
     pair_bits: int = 22
-    head: int | str = 0
+    head: int | str = "auto"
     horizon: str = "later"
 
 
@@ -136,7 +136,7 @@ class MomentClassifier(OnlineClassifier):
     the prior variance should be of the size of the weights' own spread.
 
     Args:
-        expectation: "exact" matches moments under the link itself, "probit" under a probit in its place.
+        expectation: "exact" matches moments under the link itself, "probit" under a probit that approximates it.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale

@@ -38,6 +38,12 @@ def aligned_zeros(rows: int, columns: int, dtype: str) -> np.ndarray:
     return buffer[skip : skip + rows * columns].reshape(rows, columns)
 
 
+def release(table: np.ndarray) -> None:
+    """Give the memory of a table of zeros back to the system, until it is touched again."""
+    if table.nbytes > MIN_ADVISED_BYTES:
+        _advise(table, "MADV_DONTNEED")
+
+
 class HugePageAdvisor:
     """Page use of a learner's tables, which have a row for each feature, until the page size is decided."""
 

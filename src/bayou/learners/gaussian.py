@@ -128,17 +128,10 @@ class Gaussian(DiagonalGaussian):
 
     def _run(self, batch: Batch, signs: np.ndarray, weights: np.ndarray) -> Scores:
         mean, variance, noise = (np.empty(len(batch)) for _ in range(3))
-        _stream(
-            batch_arrays(batch, signs, weights),
-            self._beliefs(),
-            self._noise_sums,
-            0.0 if self._parameters["noise_variance"] is None else self._unit,
-            self._most_noise,
-            np.uint64(self._examples),
-            mean,
-            variance,
-            noise,
-        )
+        known_noise = 0.0 if self._parameters["noise_variance"] is None else self._unit
+        noise_rules, example = (self._noise_sums, known_noise, self._most_noise), np.uint64(self._examples)
+        examples = batch_arrays(batch, signs, weights)
+        _stream(examples, self._beliefs(), noise_rules, example, mean, variance, noise)
         expected = cut_to_range(mean, signs, weights, self._labels)
         return Scores(expected if self._parameters["bounded"] else mean.copy(), mean, variance, noise)
 
@@ -158,9 +151,10 @@ class Gaussian(DiagonalGaussian):
 
 
 @kernel
-def _stream(examples, beliefs, noise_sums, known_noise, most_noise, example, score_mean, score_variance, score_noise):
+def _stream(examples, beliefs, noise_rules, example, score_mean, score_variance, score_noise):
     """Predict each row, then learn from it if its weight is not 0."""
     state, intercept = beliefs.state, beliefs.intercept
+    noise_sums, known_noise, most_noise = noise_rules
     dtype = state.dtype.type
     most = dtype(LIMIT_32 if state.itemsize == 4 else LIMIT_64)
     far = math.sqrt(most)

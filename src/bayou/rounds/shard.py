@@ -57,6 +57,7 @@ class Shard:
         learned = batch.weights is None or np.repeat(batch.weights > 0, np.diff(batch.indptr))
         features = _first_seen(batch.indices if learned is True else batch.indices[learned], self._met)
         previous_rows = self._part.sharding.rows_at(features)
+        self._part.sharding.begin_shard()
         try:
             learn_mergeable(self._part, batch, weight)
         except BadInput:

@@ -224,7 +224,7 @@ class Training:
         self._skipped_before = 0  # bad lines counted by an interrupted run, which will be read again
         self._newly_skipped = 0
         unfinished = interrupted_in(self.source.extras, self._marks) if resumed and self.source.is_rereadable else None
-        self._place = unfinished
+        self._resume_point = unfinished
         if unfinished is None and resumed:
             for sentence in already_learned(self.source.extras, self._marks):
                 self._say(sentence)
@@ -255,8 +255,8 @@ class Training:
 
     def run(self, on_progress: Callable[[Progress], Any] | None = None) -> TrainingRun:
         """Run all passes, with checkpoints, and save the model."""
-        if self._place is not None:
-            self._say(resume_note(self._place, self._marks))
+        if self._resume_point is not None:
+            self._say(resume_note(self._resume_point, self._marks))
         converged = False
         start = time.perf_counter()
         with interruptible(self.source) as interrupt, self._scoring:
@@ -373,7 +373,7 @@ class Training:
         from bayou.rounds.processes import ProcessDriver, estimate_rows
 
         expected, reason = estimate_rows(self.source)
-        if self._place is not None:
+        if self._resume_point is not None:
             reason = "the rest of an interrupted run is learned in sequence"
         if reason:
             self._say(f"one process learns alone: {reason}")
@@ -447,7 +447,11 @@ class Training:
         return self._every_seconds is not None and time.monotonic() - self._saved_at >= self._every_seconds
 
     def _checkpoint(self) -> None:
-        """Save a checkpoint. A failure is only reported: the next may succeed, and the last save raises it."""
+        """Save the model, with its position in the data (`Extras.unfinished`), where the finished one will be saved.
+
+        A failure is only reported: the next may succeed, and the last save raises it. Curves and records of a report
+        are not saved.
+        """
         try:
             self._save(unfinished=True)
             self._say(f"checkpoint after {self.learner.examples:,} examples: {self._path}")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from bayou import rounds, sources
 from bayou.core.batch import Batch
 from bayou.core.extras import Extras
 from bayou.core.learner import Learner
+from bayou.core.sharding import ShardingLearner
 from bayou.sources.rejected_rows import RejectedRows
 from bayou.sources.row_group_slices import RowGroupSlice, RowGroupSlices
 
@@ -41,7 +42,8 @@ def learn(broadcast: Any, indices: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     task: ShardTask = broadcast.value
     for task_index in (n for batch in indices for n in batch.column(0).to_pylist()):
         base = cached_base(task.key, task.model)
-        learner = copy.copy(base)
+        learner = cast(ShardingLearner, copy.copy(base))
+        learner.sharding.begin_shard()
         learn_parts(learner, task.parts[task_index], task.weight, task.on_error)
         gain = rounds.gain(learner, base, task_index)
         for first in range(0, gain.num_rows, FEATURE_BLOCKS_PER_MESSAGE):

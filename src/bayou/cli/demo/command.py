@@ -1,4 +1,4 @@
-"""`bayou demo`: the command. study has its numbers, words its tables, picture its picture."""
+"""`bayou demo`: the command. study has its numbers, narration its tables, plot its picture."""
 
 from pathlib import Path
 from typing import Annotated

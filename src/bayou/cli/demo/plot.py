@@ -21,7 +21,10 @@ def draw(study: Study, path: Path) -> None:
         _regret(left, study.adagrad, "AdaGrad,\ntuned", ORANGE)
         _regret(left, study.marginal, "Marginal,\ntold the spread", GREY, raised=16 * side)
         _regret(left, study.bank, "Bank,\ntold nothing", BLUE, raised=-16 * side)
-        _dress_regret(left)
+        left.set(xscale="log", title="What not knowing the truth has cost")
+        left.set(xlabel="examples seen", ylabel="regret / ln(examples)")
+        left.set_ylim(bottom=0)
+        grid(left)
         _knowledge(right, study.knowledge)
 
 
@@ -43,15 +46,6 @@ def _regret(axes: Any, run: DemoRun, name: str, colour: str, raised: float = 0.0
     )
 
 
-def _dress_regret(axes: Any) -> None:
-    axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    grid(axes)
-    axes.set_title("What not knowing the truth has cost")
-    axes.set_xlabel("examples seen")
-    axes.set_ylabel("regret / ln(examples)")
-
-
 def _knowledge(axes: Any, weights: LearnedWeights) -> None:
     groups = {"surest": weights.surest(), "least sure": weights.least_sure()}
     top, ticks, names = 0.0, [], []
@@ -67,8 +61,7 @@ def _knowledge(axes: Any, weights: LearnedWeights) -> None:
     axes.set_yticks(ticks, names, fontsize=8.5)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set_title("What the model knows of single weights")
-    axes.set_xlabel("weight, less the average of its category")
+    axes.set(title="What the model knows of single weights", xlabel="weight, less the average of its category")
     # On the line of the first group's name, where no interval is drawn.
     axes.legend(loc="upper right", ncols=2, frameon=False, borderaxespad=0, reverse=True)
 

@@ -72,6 +72,8 @@ class LearnedWeights:
 
 @dataclass(frozen=True)
 class Study:
+    """Runs of all predictors on one stream, and what the bank has learned."""
+
     stream: simulate.Simulation
     truth: DemoRun
     bank: DemoRun
@@ -107,7 +109,7 @@ class _Truth:
 
 def _learners(stream: simulate.Simulation) -> tuple[Bank, Marginal, AdaGrad]:
     # The categories already hold one feature that is always on: an intercept would be one too many.
-    bank = Bank(stream.n_features, intercept=False)
+    bank = Bank(stream.n_features, intercept=False, head="auto")
     marginal = Marginal(stream.n_features, prior_variance=stream.prior_variance, intercept=False)
     return bank, marginal, AdaGrad(stream.n_features, learning_rate=ADAGRAD_RATE, intercept=False)
 

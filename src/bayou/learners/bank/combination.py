@@ -89,6 +89,14 @@ class Combination(NamedTuple):
         for own, theirs in zip(self, other, strict=True):
             own[:] = theirs
 
+    def copy_first(self, other: Combination) -> None:
+        """Copy the state of another combination that has more outputs after these, which have been dropped."""
+        room, others = self.shares.size, other.shares.size
+        for own, theirs in zip(self.arrays().values(), other.arrays().values(), strict=True):
+            if own is not self.losses:
+                own[:] = theirs[tuple(slice(n) for n in own.shape)]
+        self.losses[:, :room], self.losses[:, room:] = other.losses[:, :room], other.losses[:, others:]
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays, keyed by their names in the model file."""
         return {
@@ -184,10 +192,8 @@ def combine(lane_outputs, signs, weights, combination, first, last, examples, pr
         # predictions, losses and damping
         for r in range(n):
             row, y, c = start + r, fields[levels.ROW_SIGN + r], fields[levels.ROW_WEIGHT + r]
-            probability[row], score_variance[row] = (
-                fields[levels.FINAL_P_POSITIVE + r],
-                fields[levels.FINAL_VARIANCE + r],
-            )
+            probability[row] = fields[levels.FINAL_P_POSITIVE + r]
+            score_variance[row] = fields[levels.FINAL_VARIANCE + r]
             score_mean[row] = fields[levels.FINAL_LOG_ODDS + r] * fields[levels.FINAL_DAMPING + r]
             if c != 0.0:
                 examples += 1

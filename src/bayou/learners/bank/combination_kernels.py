@@ -264,10 +264,8 @@ def mix(combination, tile, n):
             store(sums, (which * TILE_ROWS + r) * LANES, vector)
     for r in range(0, n, LANES):
         plus, minus = sum_lanes_many(sums, r * LANES, LANES), sum_lanes_many(sums, (TILE_ROWS + r) * LANES, LANES)
-        known_share, own = (
-            sum_lanes_many(sums, (2 * TILE_ROWS + r) * LANES, LANES),
-            sum_lanes_many(sums, (3 * TILE_ROWS + r) * LANES, LANES),
-        )
+        known_share = sum_lanes_many(sums, (2 * TILE_ROWS + r) * LANES, LANES)
+        own = sum_lanes_many(sums, (3 * TILE_ROWS + r) * LANES, LANES)
         store(row_fields, MIXTURE_LOGIT + r, log(plus / minus))
         store(row_fields, FINAL_P_POSITIVE + r, plus / (plus + minus))
         store(row_fields, FINAL_P_NEGATIVE + r, minus / (plus + minus))
@@ -276,10 +274,8 @@ def mix(combination, tile, n):
     for r in range(n):
         mixed, line = row_fields[MIXTURE_LOGIT + r], r * N_OUTPUT_FIELDS * LANES + 1
         final_lines[line + LOGIT * LANES] = mixed
-        final_lines[line + P_POSITIVE * LANES], final_lines[line + P_NEGATIVE * LANES] = (
-            row_fields[FINAL_P_POSITIVE + r],
-            row_fields[FINAL_P_NEGATIVE + r],
-        )
+        final_lines[line + P_POSITIVE * LANES] = row_fields[FINAL_P_POSITIVE + r]
+        final_lines[line + P_NEGATIVE * LANES] = row_fields[FINAL_P_NEGATIVE + r]
         offset = min(max(mixed, -MAX_STACKED_LOGIT), MAX_STACKED_LOGIT)
         for slot in range(0, n_slots, LANES):
             there = r * N_OUTPUT_FIELDS * n_slots + slot
@@ -307,6 +303,13 @@ def step_stackers(combination, tile, means, covariances, r):
     """Write the stackers' scores, logits and probabilities of row r; then update the stackers from its label.
 
     Each step is done for both stackers before the next one, so that neither waits for the other.
+
+        means, covariances   of stacker j: n_slots numbers from j * n_slots on; n_slots rows of as many, of which only
+                             the first n_used can differ from the prior
+        lines                of row r: the stackers' input f at `seen`, a number per slot
+        slot_vectors         of stacker j: S f at (COV_X + j) * n_slots
+        steps                by stacker: first means and variances of the scores, then steps of means and of covariances
+        final_lines          of row r, at 2 + j: logit, variance and probabilities of stacker j
     """
     n_slots, n_used = combination.shares.size, (combination.lane_of.size + 5) // 4 * 4
     n_stackers, prior, steps = combination.final_shares.size - 1, combination.stacker_prior, tile.steps
@@ -391,10 +394,8 @@ def write_predictions(combination, tile, n):
         store(row_fields, FINAL_MEAN_LOGIT + r, sum_lanes_many(sums, (2 * TILE_ROWS + r) * LANES, LANES))
     for r in range(n):
         line, center = r * N_OUTPUT_FIELDS * LANES, row_fields[MEAN_LOGIT + r]
-        final_lines[line + P_POSITIVE * LANES], final_lines[line + P_NEGATIVE * LANES] = (
-            row_fields[FINAL_P_POSITIVE + r],
-            row_fields[FINAL_P_NEGATIVE + r],
-        )
+        final_lines[line + P_POSITIVE * LANES] = row_fields[FINAL_P_POSITIVE + r]
+        final_lines[line + P_NEGATIVE * LANES] = row_fields[FINAL_P_NEGATIVE + r]
         apart = zero
         for slot in range(0, n_slots, LANES):
             there = r * N_OUTPUT_FIELDS * n_slots + slot

@@ -1,16 +1,21 @@
-"""Dropping outputs of the bank as it learns: by narrowing, or because a lane of pairs does not pay off.
+"""Dropping outputs of the bank as it learns: by narrowing, or because a lane of pairs or the head does not pay off.
 
 The evidence that an output is worth its coefficient is the logarithm of the density of c_k = 0 in a stacker before the
-data over that after them. Both checks happen after fixed numbers of examples, so that they depend on nothing else.
+data over that after them. The head (`judge_head`) is compared with combinations that do without it: it is dropped if it
+has not lowered the live loss by `Head.pays`, and predicts later rows if it has lowered their loss by WORTH_LATER. All
+checks happen after fixed numbers of examples, so that they depend on nothing else.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayou.core.model_file import packed
+from bayou.core.state import contents_of, restore
 from bayou.learners.bank.combination import Combination, drop_outputs, reset_shares
 from bayou.learners.bank.groups import GroupPriors
 from bayou.learners.bank.head import Head
@@ -24,6 +29,9 @@ from bayou.learners.bank.lanes import (
     LaneState,
 )
 from bayou.learners.bank.pairs import MIN_LANE_GAIN, PairLanes
+
+if TYPE_CHECKING:
+    from bayou.learners.bank.learner import Bank
 
 # The head predicts later rows if it has lowered their delayed loss by this share.
 WORTH_LATER = 1e-3
@@ -131,7 +139,7 @@ class Dropping:
                 drop_outputs(twin.live, self._head_slots)
                 twin.progress[MEASURES] = 1.0
             elif examples == end:
-                self._judge_head(self._head, twin)
+                self.judge_head(twin)
 
     def drop(self, slots: np.ndarray) -> None:
         """Drop outputs: condition the stackers on c_k = 0, and disable lanes that have no output left."""
@@ -155,7 +163,7 @@ class Dropping:
             reset_shares(later)
 
     def later_slots(self, slots: np.ndarray) -> np.ndarray:
-        """Return the slots of the same outputs in the combination for later rows."""
+        """Return the slots that the outputs in `slots` occupy in the combination for later rows."""
         return 2 + np.flatnonzero(np.isin(np.flatnonzero(self._static), slots - 2))
 
     def refresh(self) -> None:
@@ -179,17 +187,31 @@ class Dropping:
         settings[TIME_DECAY, ~is_live] = 1.0
         self._groups.refresh()
 
-    def _judge_head(self, head: Head, twin: HeadTwin) -> None:
+    def new_twin(self, live: Combination, later: Combination) -> HeadTwin | None:
+        """Return a twin of two new combinations, without the head's outputs; None if the head is not to be dropped."""
+        if self.twin is None:
+            return None
+        self._drop_in(live, later, self._head_slots)
+        return HeadTwin(live, later, np.zeros(PROGRESS), np.zeros(1))
+
+    def judge_head(self, measured: HeadTwin | None) -> None:
         """Choose the combination for later rows by delayed losses, and drop a head that has not paid live.
+
+        `measured`: the own twin, or one that replaces it.
 
         If in doubt, it is kept: three standard errors are added to the gain. Delayed losses depend on the rows at
         hand, so only predictions of later rows may depend on them.
         """
+        if (twin := self.twin) is None or self._head is None or measured is None:
+            return
+        for own, theirs in zip((twin.live, twin.later), (measured.live, measured.later), strict=True):
+            own.copy_from(theirs)
+        twin.progress[:] = measured.progress
         with_head, without = (each.summed_losses()[each.shares.size] for each in (self._later, twin.later))
         twin.predicts[0] = with_head >= (1.0 - WORTH_LATER) * without
         _, gaps, squares, loss = twin.progress.tolist()
         twin.progress[MEASURES] = 0.0
-        if not head.pays((gaps + 3.0 * math.sqrt(squares)) / max(loss, TINY)):
+        if not self._head.pays((gaps + 3.0 * math.sqrt(squares)) / max(loss, TINY)):
             self.drop_auto_head()
 
     def _drop_weakest(self, n_kept: int) -> None:
@@ -220,3 +242,20 @@ class Dropping:
             variance, prior = np.diag(covariance)[slots], live.stacker_prior[slots]
             evidence.append((mean[slots] ** 2 / variance - np.log(prior / variance)) / 2.0)
         return np.array(evidence)
+
+
+def without_head(bank: Bank) -> Bank:
+    """Return a copy of a bank that has no head; an automatic one is dropped first."""
+    if bank._head is None:
+        return bank
+    bank = copy.copy(bank)
+    bank._dropping.drop_auto_head()
+    (header, arrays), plain = contents_of(bank), type(bank)(**bank.parameters | {"head": 0})
+    for kind, own, before in (
+        ("", plain._combination, bank._combination),
+        ("later ", plain._later_combination, bank._later_combination),
+    ):
+        own.copy_first(before)
+        arrays |= {f"{kind}{name}": array.reshape(1, -1) for name, array in own.arrays().items()}
+    header["parameters"].pop("head", None)
+    return restore(type(bank), header, {name: packed(array) for name, array in arrays.items()})

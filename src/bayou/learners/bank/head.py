@@ -1,19 +1,22 @@
 """The head: a joint Gaussian over the features used most and the intercept; all other features are diagonal.
 
-Diagonal lanes cannot know that weights move together. With e^l a common scale of all weights but the intercept's,
+Diagonal lanes cannot know that weights move together. With e^l a common scale of all weights and the intercept,
 
     inside the head    w ~ e^l N(mu, S)             S = (P + H)^-1,  mu = S b
     outside            w_j ~ e^l N(m_j, 1/(P_j + g_j))
     prior              P_j = r_j / v_g              r_j the spread of the column, v_g the variance of its group
 
 P and H, b are the precisions of the prior and of the rows. A row (x, y = +-1), its values times e^l, has a score of
-mean m and variance s, that of l included: M^2 v_l with M = m less the intercept and v_l = 1/(20 + G + .03 t). Moments
-are matched as in all lanes: g = 1/(1 + C8 s), z = y m sqrt(g), dm = y sqrt(g) S(-z), dv = g S(z) S(-z). With m_h and
-s_h, the head's parts of m and s:
+mean m and variance s, that of l included: m^2 v_l with v_l = 1/(20 + G + .03 t). Moments are matched as in all lanes:
+g = 1/(1 + C8 s), z = y m sqrt(g), dm = y sqrt(g) S(-z), dv = g S(z) S(-z). With m_h and s_h, the head's parts of m and
+s:
 
     inside     c = dv/(1 - dv s_h)     H += c x x'     b += x (dm + c (m_h + s_h dm))
     outside    m_j += x v dm           g_j += h/max(1 - h v, 1/2), h = x^2 dv
-    scale      l += M v_l dm           G += h/max(1 - h v_l, 1/2), h = M^2 dv
+    scale      l += m v_l dm           G += h/max(1 - h v_l, 1/2), h = m^2 dv
+
+The intercept, a feature of value 1, has the scale of all others. With one of its own, folding would tell the level of
+the columns that give every row a value, which no row does.
 
 **Deferred updates.** S is recomputed from H at a refresh. Until then an informative row (dv s_h > .2) conditions S at
 once; the gradients x dm of all others are kept, and mu += S sum x dm once their information reaches .3. A refresh is
@@ -25,11 +28,18 @@ four weights around one for all groups), and at powers of two exchanges features
 phi = (1 - e^-ft)/(ft), and the mean decays towards the prior at each refresh. Both share H, the slots, l and the
 features outside.
 
+**Intervals of later rows** are those of answer 0's score, N(m, s), where the head fits: where delayed rows show that
+its log loss is not higher than that of the combination which predicts them. Rows count in proportion to their number in
+the stream, so that those from which the head has learned its prior are soon forgotten. Where that is not shown (weights
+drift, much is outside the head, or labels tell too little), the score is the combination's, and its variance includes
+the squared distance between the two log-odds. The probability is the combination's in either case.
+
 Kernels are in `head_kernels`, the inverse in `head_matrix`; `tests/reference/head.py` has the rule in plain NumPy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -39,10 +49,11 @@ import numpy as np
 from bayou.core.batch import Batch
 from bayou.core.checks import check_int
 from bayou.core.errors import BadModel
+from bayou.core.links import C8
 from bayou.core.model_file import nonzero_rows
-from bayou.core.prediction import JointCovariance, Weights, WeightViewPart
+from bayou.core.prediction import JointCovariance, Scores, Weights, WeightViewPart
 from bayou.core.sampling import draw_gaussian
-from bayou.kernels.huge_pages import aligned_zeros
+from bayou.kernels.huge_pages import aligned_zeros, release
 from bayou.kernels.random import INTERCEPT
 from bayou.kernels.row_layout import BatchArrays
 from bayou.kernels.vector import LANES
@@ -60,12 +71,19 @@ MAX_SLOTS = 1024
 FIRST_LOOK, MAX_MEASURED, WORTH = 8192, 8192, 5e-3
 # Key of the scale's draws.
 SCALE_KEY = np.uint64(2**64 - 3)
+# Weights outside the head are learned as if they were independent, so their variances are too small. The standard
+# deviations that are shown are larger by this factor (`benchmarks/uncertainty.py --heads`).
+OUTSIDE_WIDENING = 1.1
+# The head fits if its delayed loss, LATER_ERRORS standard errors of the difference added, is at most this much higher
+# than the combination's, relative to that. In simulations the errors tell drift from chance at .2 to .7 % (`docs/lab`).
+MAX_LATER_EXCESS, LATER_ERRORS = 5e-3, 3.0
 # Prior variance of the coefficient of an output, and its first share of the mixture, relative to those of a lane.
 COEFFICIENT_PRIOR, LATER_COEFFICIENT_PRIOR, FIRST_SHARE = 0.03, 0.01, 0.1
 MAX_CANDIDATES = 1 << 14
 N_VECTORS = 5  # of scratch
 _VECTORS = ("features", "group_variance", "stream")
 _MATRICES = ("precision", "covariance")
+LATER_GAPS = "later head gaps"  # the array's name in model files
 
 
 def new_state(n_features: int, n_slots: int, has_intercept: bool, max_candidates: int = MAX_CANDIDATES) -> HeadState:
@@ -126,6 +144,9 @@ class Head:
         if self.is_auto:
             self._choose_slots_later()
         self.column, self.live = column, True
+        # Sums over delayed rows, each times its number: how much more it cost the head than the combination, the square
+        # of that, and what it cost the combination.
+        self.later_gaps = np.zeros(3)
         self._settled: Head | None = None
 
     @property
@@ -145,7 +166,7 @@ class Head:
         return int(self.state.stream[kernels.TAKEN])
 
     def tasks(
-        self, rows: BatchArrays, groups: np.ndarray, start: int, stop: int, outputs: np.ndarray, renews: bool = True
+        self, rows: BatchArrays, groups: np.ndarray, start: int, stop: int, outputs: np.ndarray
     ) -> list[Callable[[], Any]]:
         """Return tasks that predict rows in [start, stop), learn from those with a weight, and fill the outputs."""
         if not self.live:
@@ -170,8 +191,10 @@ class Head:
         """Reset everything, so that files hold nothing of it. For a head of automatic size."""
         for array in self.state[1:]:
             array[nonzero_rows(array.reshape(len(array), -1))] = 0
+            release(array)
         _set_prior(self.state, kernels.FEW_SLOTS)
         self._choose_slots_later()
+        self.later_gaps[:] = 0.0
         self._settled = None
 
     def _choose_slots_later(self) -> None:
@@ -182,6 +205,36 @@ class Head:
         stream = self.state.stream
         return self.live and bool(stream[kernels.ROWS] + examples >= stream[kernels.MARK])
 
+    # --- later rows -----------------------------------------------------------------------------------------------
+
+    def later_gaps_of(
+        self, outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray, losses: np.ndarray, n_before: float
+    ) -> np.ndarray:
+        """Return the `later_gaps` of delayed rows, given their lane outputs, labels, weights and combination losses."""
+        numbers = weights * (n_before + np.arange(1.0, len(losses) + 1.0))
+        gaps = numbers * (np.logaddexp(0.0, -signs * self._later_answer(outputs)[0]) - losses)
+        return np.array([gaps.sum(), gaps @ gaps, numbers @ losses])
+
+    @property
+    def fits(self) -> bool:
+        """Whether delayed rows show that the head predicts later rows as well as the combination does."""
+        gaps, squares, losses = self.later_gaps.tolist()
+        return bool(gaps + LATER_ERRORS * math.sqrt(squares) < MAX_LATER_EXCESS * losses)
+
+    def describe_later(self, scores: Scores, outputs: np.ndarray) -> Scores:
+        """Return the combination's scores of later rows with the same probabilities, and what the head says of them."""
+        together = np.asarray(scores.variance)
+        log_odds = scores.mean / np.sqrt(1.0 + C8 * together)
+        own_log_odds, mean, variance = self._later_answer(outputs)
+        if not self.fits:
+            mean, variance = scores.mean, together + (log_odds - own_log_odds) ** 2
+        return Scores(scores.expected, mean, variance, log_odds=log_odds)
+
+    def _later_answer(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the log-odds of the answer that remembers, and mean and variance of its score."""
+        mean, variance = outputs[:, :, self.column].T.astype(np.float64)
+        return mean / np.sqrt(1.0 + C8 * variance), mean, variance
+
     # --- files ----------------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -190,7 +243,7 @@ class Head:
         found |= {name: getattr(state, name).reshape(-1, LANES) for name in _MATRICES}  # files leave out zero rows
         found["vectors"] = state.vectors.reshape(-1, 1)
         found |= {name: getattr(state, name).reshape(1, -1) for name in _VECTORS}
-        return {f"head {name}": array for name, array in found.items()}
+        return {f"head {name}": array for name, array in found.items()} | {LATER_GAPS: self.later_gaps.reshape(1, -1)}
 
     def copy_from(self, other: Head) -> None:
         """Copy the state of another head of the same size."""
@@ -198,6 +251,7 @@ class Head:
             own[nonzero_rows(own.reshape(len(own), -1))] = 0
             rows = nonzero_rows(theirs.reshape(len(theirs), -1))
             own[rows] = theirs[rows]
+        self.later_gaps[:] = other.later_gaps
         self._settled = None
 
     def restore(self) -> None:
@@ -219,6 +273,15 @@ class Head:
         state.n_candidates[0] = len(rows)
         state.candidates[: len(rows)] = rows[: state.candidates.size]
 
+    def refresh(self, chooses: bool = False) -> None:
+        """Compute S and mu anew (`head_kernels.refresh`)."""
+        kernels.refresh(self.state, np.zeros(self.width, np.int64), chooses)
+        self.forget_settled()
+
+    def forget_settled(self) -> None:
+        """Forget `settled`, as the state has changed."""
+        self._settled = None
+
     # --- what it knows --------------------------------------------------------------------------------------------
 
     def settled(self) -> Head:
@@ -227,21 +290,21 @@ class Head:
             state, own = self.state, (*_VECTORS, *_MATRICES, "shift", "prior", "mean", "waiting", "work")
             self._settled = twin = type(self).__new__(type(self))
             twin.state = state._replace(**{name: getattr(state, name).copy() for name in own})
-            twin.state.stream[kernels.RETRY] = 0.0
+            twin.later_gaps, twin.state.stream[kernels.RETRY] = self.later_gaps, 0.0
             if state.stream[kernels.ROWS]:
-                kernels.refresh(twin.state, np.zeros(self.width, np.int64), False)
+                twin.refresh()
             twin._settled = twin
         return self._settled
 
     def weights_at(self, features: np.ndarray) -> Weights:
         """Return means and variances of some features' weights."""
-        mean, own, scale_variance = self.settled().weights_given_scale(features)
+        mean, own, scale_variance = self.settled()._widened_weights(features)
         return Weights(mean, own + scale_variance * mean**2)
 
     def covariance_at(self, features: np.ndarray) -> np.ndarray:
         """Return the joint covariance of some features' weights."""
         twin = self.settled()
-        mean, own, scale_variance = twin.weights_given_scale(features)
+        mean, own, scale_variance = twin._widened_weights(features)
         slots = twin.state.slots[features].astype(np.int64)
         joint = twin.state.covariance[: self.width**2].reshape(self.width, -1)[np.ix_(slots, slots)]
         inside = slots > 0
@@ -250,18 +313,22 @@ class Head:
 
     def intercept(self) -> tuple[float, float]:
         """Return mean and variance of the intercept."""
-        state = self.settled().state
-        return float(state.mean[0]), float(state.covariance[0])
+        state, variance = self.settled().state, self._scale_variance
+        return float(state.mean[0]), float(state.covariance[0] + variance * state.mean[0] ** 2)
 
     def parts(self, features: np.ndarray) -> list[WeightViewPart]:
-        """Return the weights and the intercept of each answer; those of the second have the variances of the first."""
+        """Return the weights and the intercept of each answer, as they predict: the variances are not widened.
+
+        Those of the second answer are the variances of the first.
+        """
         if not self.live:
             return [WeightViewPart(0.0, Weights(np.zeros(len(features)), np.zeros(len(features))), (0.0, 0.0))] * 2
         twin, mean = self.settled(), self.settled().state.mean
-        weights, (bias, variance) = self.weights_at(features), self.intercept()
+        mean_at, own, scale_variance = twin.weights_given_scale(features)
+        weights, (bias, variance) = Weights(mean_at, own + scale_variance * mean_at**2), self.intercept()
         moved = (mean[self.width :] - mean[: self.width]) * twin.state.stream[kernels.FADING]
         slots = twin.state.slots[features]
-        faded = Weights(np.asarray(weights.mean) + np.where(slots > 0, moved[slots], 0.0), weights.variance)
+        faded = Weights(mean_at + np.where(slots > 0, moved[slots], 0.0), weights.variance)
         return [
             WeightViewPart(1.0, weights, (bias, variance)),
             WeightViewPart(1.0, faded, (bias + float(moved[0]), variance)),
@@ -272,7 +339,7 @@ class Head:
         twin, slots = self.settled(), self.state.slots[features].astype(np.int64)
         inside = np.flatnonzero(slots)
         mean, _, scale_variance = twin.weights_given_scale(features[inside])
-        scaled, rows = np.append(0.0, mean), np.append(0, slots[inside])
+        scaled, rows = np.append(twin.state.mean[0], mean), np.append(0, slots[inside])
         joint = twin.state.covariance[: self.width**2].reshape(self.width, -1)[np.ix_(rows, rows)]
         return JointCovariance(inside, joint + scale_variance * np.outer(scaled, scaled))
 
@@ -296,7 +363,15 @@ class Head:
         weights = np.zeros((len(draws), taken))
         weights[:, begin:] = twin.state.mean[begin:taken] + root * normals[:, :-1] @ np.linalg.cholesky(joint).T
         stretch = 1.0 + root * float(np.sqrt(scale_variance)) * normals[:, -1:]
-        scores[draws] = weights[:, :1] + stretch * (scores[draws] + (inside[:, 1:] @ weights[:, 1:].T).T)
+        scores[draws] = stretch * (weights[:, :1] + scores[draws] + (inside[:, 1:] @ weights[:, 1:].T).T)
+
+    def _widened_weights(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return `weights_given_scale` of a settled head, sd outside times OUTSIDE_WIDENING up to that of the prior."""
+        mean, variance, scale_variance = self.weights_given_scale(features)
+        gained = self.state.table[features, kernels.GAIN] / self.state.stream[kernels.UNIT] ** 2
+        prior = 1.0 / np.maximum(1.0 / np.maximum(variance, 1e-300) - gained, 1e-300)
+        widened = np.maximum(np.minimum(OUTSIDE_WIDENING**2 * variance, prior), variance)
+        return mean, np.where(self.state.slots[features] > 0, variance, widened), scale_variance
 
     def weights_given_scale(
         self, features: np.ndarray, state: HeadState | None = None
@@ -304,5 +379,9 @@ class Head:
         """Return means of some weights, their variances given the scale, and the variance of the scale."""
         state, mean, variance = state or self.state, np.empty(len(features)), np.empty(len(features))
         kernels.fill_weights(state, np.ascontiguousarray(features, np.int64), mean, variance)
-        gained = state.stream[kernels.SCALE_GAIN] + kernels.SCALE_DECAY * state.stream[kernels.ROWS]
-        return mean, variance, 1.0 / (kernels.SCALE_PRECISION + gained)
+        return mean, variance, self._scale_variance
+
+    @property
+    def _scale_variance(self) -> float:
+        gained = self.state.stream[kernels.SCALE_GAIN] + kernels.SCALE_DECAY * self.state.stream[kernels.ROWS]
+        return float(1.0 / (kernels.SCALE_PRECISION + gained))

@@ -2,9 +2,9 @@
 
 **The data of a row.** Features in the head are `inside`, the intercept among them in slot 0; all others are `outside`:
 
-    slots, xs       of each feature inside: its slot, and its value times e^l (the intercept's is 1)
+    slots, xs       of each feature inside: its slot, and its value times e^l (the intercept's value is 1)
     outside, ...    of each feature outside: its position in the batch, value times e^l, mean, variance, prior precision
-    moments         of each answer: MEAN_ALL to MOVING, a row of MOMENTS numbers
+    moments         of each answer: MEAN_ALL to VARIANCE_HEAD, a row of MOMENTS numbers
 
 A feature that enters the head with a row is predicted as one outside, and learned as one inside.
 
@@ -77,7 +77,8 @@ STAYS = 1.25
 # Precision of l at first, and gained per row for its stiffness; bounds of a step, of l, and of the sum of all l.
 SCALE_PRECISION, SCALE_DECAY = 20.0, 0.03
 MAX_SCALE_STEP, MAX_SCALE, MAX_FOLDED = 0.1, 0.5, 3.0
-FIRST_MARK = 8
+# A mark, or a number of uses, that is never reached; with such a mark prior variances stay, too.
+FIRST_MARK, NEVER = 8, 1e300
 # Slots by the mean number of features in the first SIZED rows: MANY_SLOTS up to LONG_ROWS. Until then there are
 # FEW_SLOTS. More of them gain little: .05 % of the loss in the mean with 256 up to 20 features, for 1.5 times the time.
 SIZED, LONG_ROWS = 64, 100
@@ -92,7 +93,7 @@ MAX_MEAN, MAX_VARIANCE = 1e15, 1e30
 # Non-zeros between one that is processed and one whose feature is prefetched.
 AHEAD = 64
 
-MEAN_ALL, VARIANCE_ALL, MEAN_HEAD, VARIANCE_HEAD, MOVING, MOMENTS = range(6)
+MEAN_ALL, VARIANCE_ALL, MEAN_HEAD, VARIANCE_HEAD, MOMENTS = range(5)
 
 
 class HeadState(NamedTuple):
@@ -186,30 +187,30 @@ def _read_row(head, row, indices, values, groups, start, stop):
     rows, factor = stream[ROWS] + 1.0, math.exp(stream[SCALE])
     folded = stream[UNIT]
     unfolded = 1.0 / (folded * folded)
-    n_inside = n_outside = 0
+    n_inside, n_outside = np.uint64(0), np.uint64(0)
     if head.has_intercept:
-        row.slots[0], row.xs[0] = 0, 1.0
-        n_inside = 1
-    common = first_variance(np.float64(stop - start), 1.0)
+        row.slots[0], row.xs[0] = 0, factor
+        n_inside = np.uint64(1)
     ahead = start + AHEAD if start + AHEAD + stop - start <= indices.size else start
-    for k in range(start, stop):
-        prefetch(head.slots, np.int64(indices[ahead + k - start]))
-        prefetch(flat, np.int64(indices[ahead + k - start]) * (GAIN + 1))
-        j, x = np.int64(indices[k]), np.float64(values[k])
-        slot = np.int64(head.slots[j])
-        if slot > 0:
-            row.slots[n_inside], row.xs[n_inside] = slot, x * factor
-            n_inside += 1
-        else:
-            variance = common
-            if rows > 1.0:
-                variance = head.group_variance[np.int64(groups[k]) if groups.size else 0]
-            prior = _spread_with(table, j, x, rows) / variance
-            row.outside[n_outside], row.out_xs[n_outside] = k, x * factor
-            row.out_priors[n_outside], row.out_means[n_outside] = prior, table[j, MEAN] * folded
-            row.out_variances[n_outside] = 1.0 / (prior + table[j, GAIN] * unfolded)
-            n_outside += 1
-    return n_inside, n_outside
+    for k in range(np.uint64(start), np.uint64(stop)):  # without a branch, which would be guessed wrong
+        coming = np.int64(indices[k + np.uint64(ahead - start)])
+        prefetch(head.slots, coming)
+        prefetch(flat, coming * (GAIN + 1))
+        slot, x = np.int64(head.slots[np.uint64(indices[k])]), np.float64(values[k]) * factor
+        row.slots[n_inside], row.xs[n_inside] = slot, x
+        row.outside[n_outside], row.out_xs[n_outside] = k, x
+        n_inside += np.uint64(slot > 0)
+        n_outside += np.uint64(slot == 0)
+    common = first_variance(np.float64(stop - start), 1.0)
+    for k in range(n_outside):
+        at = np.uint64(row.outside[k])
+        j, variance = np.uint64(indices[at]), common
+        if rows > 1.0:
+            variance = head.group_variance[np.uint64(groups[at]) if groups.size else np.uint64(0)]
+        prior = _spread_with(table, j, np.float64(values[at]), rows) / variance
+        row.out_priors[k], row.out_means[k] = prior, table[j, MEAN] * folded
+        row.out_variances[k] = 1.0 / (prior + table[j, GAIN] * unfolded)
+    return np.int64(n_inside), np.int64(n_outside)
 
 
 @inlined
@@ -258,10 +259,8 @@ def _predict_row(head, row, n_inside, n_outside, outputs, r, column):
         head_means = other if here else head_mean
         moments[MEAN_HEAD], moments[VARIANCE_HEAD] = head_means, max(second if here else first, 0.0)
         moments[MEAN_ALL] = head_means + tail_mean
-        moving = moments[MEAN_ALL] - (mean[width * here] if head.has_intercept else 0.0)
-        moments[MOVING] = moving
-        moments[VARIANCE_ALL] = moments[VARIANCE_HEAD] + tail_variance + moving * moving * scale_variance
-        m, s = moments[MEAN_ALL], moments[VARIANCE_ALL]
+        m = moments[MEAN_ALL]
+        s = moments[VARIANCE_ALL] = moments[VARIANCE_HEAD] + tail_variance + m * m * scale_variance
         if abs(m) > MAX_MEAN or s > MAX_VARIANCE:  # the same log-odds, within range
             root = math.sqrt(1.0 + C8 * s)
             s = min(s, MAX_VARIANCE)
@@ -300,6 +299,23 @@ def fill_slot(head, slot, j, prior, mean, gain):
 
 
 @inlined
+def _fill_from_table(head, slot, j):
+    """Give a slot to a feature that the table knows."""
+    table, folded = head.table, head.stream[UNIT]
+    prior = spread(table[j, FIRST], table[j, SUM], table[j, SQUARE], table[j, USES], head.stream[ROWS])
+    prior /= head.group_variance[head.groups[j]]
+    fill_slot(head, slot, j, prior, table[j, MEAN] * folded, table[j, GAIN] / (folded * folded))
+
+
+@kernel
+def fill_slots(head, features):
+    """Give free slots to features that the table knows."""
+    for k in range(features.size):
+        _fill_from_table(head, np.int64(head.stream[TAKEN]), features[k])
+        head.stream[TAKEN] += 1.0
+
+
+@inlined
 def _count_row(head, row, indices, values, groups, start, stop, n_inside, n_outside):
     """Count a row's values; move features outside to free slots. Return the numbers of features inside and outside."""
     stream, table, moments = head.stream, head.table, row.moments
@@ -309,17 +325,20 @@ def _count_row(head, row, indices, values, groups, start, stop, n_inside, n_outs
     stream[INSIDE] += np.float64(n_inside)
     if stream[ROWS] == 1.0:
         head.group_variance[:] = first_variance(stream[NONZEROS], 1.0)
-    for k in range(start, stop):
-        j, x = np.int64(indices[k]), np.float64(values[k])
-        if table[j, USES] == 0.0:
+    for k in range(np.uint64(start), np.uint64(stop)):
+        j, x = np.uint64(indices[k]), np.float64(values[k])
+        uses, first = table[j, USES], table[j, FIRST]
+        if uses == 0.0:
             table[j, FIRST] = x
             if groups.size:
                 head.groups[j] = groups[k]
-        elif x != table[j, FIRST]:
-            apart = x - table[j, FIRST]
+        elif x != first:
+            apart = x - first
             table[j, SUM] += apart
             table[j, SQUARE] += apart * apart
-        table[j, USES] += 1.0
+        table[j, USES] = uses + 1.0
+    if stream[TAKEN] > stream[LIMIT]:
+        return n_inside, n_outside
     left, folded = 0, stream[UNIT] * stream[UNIT]
     for k in range(n_outside):
         j, x = np.int64(indices[row.outside[k]]), row.out_xs[k]
@@ -333,11 +352,6 @@ def _count_row(head, row, indices, values, groups, start, stop, n_inside, n_outs
             row.slots[n_inside], row.xs[n_inside] = slot, x
             n_inside += 1
             continue
-        uses = table[j, USES]
-        if uses > stream[LEAST] >= uses - 1.0:
-            if head.n_candidates[0] < head.candidates.size:
-                head.candidates[head.n_candidates[0]] = j
-            head.n_candidates[0] += 1
         row.outside[left], row.out_xs[left], row.out_variances[left] = row.outside[k], x, row.out_variances[k]
         left += 1
     return n_inside, left
@@ -353,11 +367,22 @@ def _learn_scale(stream, moving, variance, dm, dv):
 
 
 @inlined
+def _add_candidate(head, j):
+    """Note that a feature outside has been used often enough to enter the head, if there is room for the note."""
+    if head.n_candidates[0] < head.candidates.size:
+        head.candidates[head.n_candidates[0]] = j
+    head.n_candidates[0] += 1
+
+
+@inlined
 def _learn_outside(head, row, n_outside, indices, dm, dv):
     table, pull, unit = head.table, dm / head.stream[UNIT], head.stream[UNIT] * head.stream[UNIT]
-    for k in range(n_outside):
-        j, x, v = np.int64(indices[row.outside[k]]), row.out_xs[k], row.out_variances[k]
-        gain = x * x * dv
+    least = head.stream[LEAST]
+    for k in range(np.uint64(n_outside)):
+        j, x, v = np.uint64(indices[np.uint64(row.outside[k])]), row.out_xs[k], row.out_variances[k]
+        uses, gain = table[j, USES], x * x * dv
+        if uses > least >= uses - 1.0:
+            _add_candidate(head, j)
         table[j, MEAN] += x * v * pull
         table[j, GAIN] += gain * unit / max(1.0 - gain * v, 0.5)
 
@@ -420,7 +445,7 @@ def _learn_answer(head, row, n_inside, n_outside, indices, y, c, answer, scale_v
     if answer == 0:
         _add_curvature(head, row, n_inside, curvature, dm + curvature * (moments[MEAN_HEAD] + s * dm))
         stream[INFORMATION] += information
-        _learn_scale(stream, moments[MOVING], scale_variance, dm, dv)
+        _learn_scale(stream, moments[MEAN_ALL], scale_variance, dm, dv)
         _learn_outside(head, row, n_outside, indices, dm, dv)
     for k in range(n_inside):
         head.waiting[answer * width + row.slots[k]] += row.xs[k] * dm
@@ -488,7 +513,7 @@ def _even(precision, n, stride):
 def _fill_priors(head, rows, factors, priors, spreads):
     """Fill the factors that fold the scale, and the prior precisions and spreads of all slots."""
     table, shrink = head.table, math.exp(-head.stream[SCALE])
-    factors[0], priors[0], spreads[0] = 1.0, head.prior[0], 0.0
+    factors[0], priors[0], spreads[0] = shrink, head.prior[0], 0.0
     for slot in range(1, np.int64(head.stream[TAKEN])):
         j = head.features[slot]
         spreads[slot] = spread(table[j, FIRST], table[j, SUM], table[j, SQUARE], table[j, USES], rows)
@@ -575,7 +600,8 @@ def refresh(head, rows, chooses):
             units[i], rows[i] = -gone * priors[i] * head.mean[width + i], size + i * width
         add_rows(head.covariance, rows, units, taken, used, head.mean, width)
         stream[FADED] = t
-    _learn_variances(head, spreads, units, pivots)
+    if stream[MARK] < NEVER:
+        _learn_variances(head, spreads, units, pivots)
     stream[INFORMATION] = stream[EXCESS] = stream[EXCESS + 1] = stream[SINCE] = 0.0
 
 
@@ -656,7 +682,7 @@ def _insert_rival(table, rivals, count, j):
 def _choose(head, column):
     """Let the features used most outside take the slots of those used least inside. `column` is scratch."""
     stream, table, slots, candidates = head.stream, head.table, head.slots, head.candidates
-    taken, folded = np.int64(stream[TAKEN]), stream[UNIT]
+    taken = np.int64(stream[TAKEN])
     order, rivals, n_rivals = zeros(taken - 1, np.int64), zeros(taken - 1, np.int64), 0
     for slot in range(1, taken):
         k = slot - 1
@@ -677,9 +703,7 @@ def _choose(head, column):
         if table[j, USES] <= STAYS * table[head.features[slot], USES]:
             break
         _take_out(head, slot, column)
-        prior = spread(table[j, FIRST], table[j, SUM], table[j, SQUARE], table[j, USES], stream[ROWS])
-        prior /= head.group_variance[head.groups[j]]
-        fill_slot(head, slot, j, prior, table[j, MEAN] * folded, table[j, GAIN] / (folded * folded))
+        _fill_from_table(head, slot, j)
     find_candidates(head)
 
 

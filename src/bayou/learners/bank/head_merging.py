@@ -42,6 +42,7 @@ def merge_heads(heads: Sequence[Head], into: Head) -> None:
         for head in heads:
             into.copy_from(head)
         return
+    into.later_gaps += sum(head.later_gaps - into.later_gaps for head in heads)
     state, base, heads = into.state, into.settled(), [head.settled() for head in heads]
     features = np.unique(np.concatenate([nonzero_rows(head.state.table) for head in (*heads, base)]))
     columns = np.array([head.state.table[features] for head in (base, *heads)])
@@ -49,7 +50,7 @@ def merge_heads(heads: Sequence[Head], into: Head) -> None:
     first = np.where(columns[0, :, kernels.USES] > 0, first[0], first.min(axis=0))
     limit = max(int(head.state.stream[kernels.LIMIT]) for head in heads)
     chosen = _chosen(base, features, columns[:, :, kernels.USES].sum(axis=0), limit)
-    before, *after = (_knowledge(head, features, first, chosen) for head in (base, *heads))
+    before, *after = (knowledge_of(head, features, first, chosen) for head in (base, *heads))
     merged, taken = before.plus_gains(after), len(chosen) + 1
     # counters
     stream = state.stream
@@ -57,7 +58,7 @@ def merge_heads(heads: Sequence[Head], into: Head) -> None:
     stream[kernels.FOLDED] = np.mean([head.state.stream[kernels.FOLDED] for head in heads])
     stream[[kernels.TAKEN, kernels.LIMIT, kernels.FADING]] = taken, limit, 0.0
     stream[kernels.UNIT] = np.exp(stream[kernels.FOLDED])
-    stream[kernels.MARK] = max(2.0 ** np.floor(np.log2(max(stream[kernels.ROWS], 1.0)) + 1.0), kernels.FIRST_MARK)
+    stream[kernels.MARK] = next_mark(stream[kernels.ROWS])
     # features
     state.group_variance[:] = np.mean([head.state.group_variance for head in heads], axis=0)
     state.groups[features] = np.max([head.state.groups[features] for head in (base, *heads)], axis=0)
@@ -75,8 +76,13 @@ def merge_heads(heads: Sequence[Head], into: Head) -> None:
     square[:], state.shift[:], state.mean[:], state.waiting[:] = 0.0, 0.0, 0.0, 0.0
     square[:taken, :taken] = (merged.precision + np.diag(np.diag(merged.precision))) / 2.0
     state.shift[:taken] = merged.shift
-    kernels.refresh(state, np.zeros(into.width, np.int64), False)
+    into.refresh()
     into.refresh_candidates()
+
+
+def next_mark(rows: float) -> float:
+    """Return the number of rows at which the next choice of features is due."""
+    return max(float(2.0 ** np.floor(np.log2(max(rows, 1.0)) + 1.0)), kernels.FIRST_MARK)
 
 
 def _chosen(base: Head, features: np.ndarray, uses: np.ndarray, limit: int) -> np.ndarray:
@@ -86,7 +92,7 @@ def _chosen(base: Head, features: np.ndarray, uses: np.ndarray, limit: int) -> n
     return np.concatenate([inside, others[~np.isin(others, inside)]])[:limit]
 
 
-def _knowledge(head: Head, features: np.ndarray, first: np.ndarray, chosen: np.ndarray) -> _Knowledge:
+def knowledge_of(head: Head, features: np.ndarray, first: np.ndarray, chosen: np.ndarray) -> _Knowledge:
     """Return a settled head's knowledge of some features, joint for the chosen ones."""
     state, width = head.state, head.width
     uses, own, total, square = state.table[features, : kernels.SQUARE + 1].T

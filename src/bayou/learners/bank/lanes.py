@@ -196,10 +196,8 @@ def _score_row(same, counts, lanes, state, prior_precisions, row, length, each, 
             if not same:
                 x = factor * row.scaled_values[k]
             mean, gained = load(state, place), load(state, place + LANES)
-            precision, min_precision_gain = (
-                load(prior_precisions, row.prior_offsets[k] + lane) + fade * gained,
-                min(min_precision_gain, gained),
-            )
+            precision = load(prior_precisions, row.prior_offsets[k] + lane) + fade * gained
+            min_precision_gain = min(min_precision_gain, gained)
             if counts:
                 before = precision + moving * row.squares_before[k]
                 v = 1.0 / (precision + moving * row.mean_squares[k])
@@ -254,11 +252,8 @@ def _label_step(each, tables, intercept, scale, has_intercept, y, c):
         store(scale_log, lane, log)
         store(scale_gain, lane, gained)
 
-        is_active, stay, pace = (
-            load(tables.is_active, lane) * has_intercept,
-            load(tables.keep_64, lane),
-            load(tables.rate, lane),
-        )
+        is_active = load(tables.is_active, lane) * has_intercept
+        stay, pace = load(tables.keep_64, lane), load(tables.rate, lane)
         mean, gained, v = load(bias_mean, lane), load(bias_gain, lane), load(each.v_bias, lane)
         prior_precisions = load(tables.bias_prior, lane)
         mean, gained = updates.intercept_step(
@@ -401,11 +396,8 @@ def run_lanes(rows, groups, lanes, row, last, examples, stop, lane_outputs):
         *(typed[ADAGRAD_RATE].any(), any_natural, most),
     )
     any_fading, grouped = np.any(tables.time_decay < 1.0), groups.size > 0
-    prior_precisions, learned, fade = (
-        lanes.prior_precisions.reshape(-1),
-        marked_lanes(settings[HAS_LEARNED_PRIOR]),
-        lanes.fade[0],
-    )
+    prior_precisions, fade = lanes.prior_precisions.reshape(-1), lanes.fade[0]
+    learned = marked_lanes(settings[HAS_LEARNED_PRIOR])
     tracked, normalised = lanes.tracked, marked_lanes(settings[IS_NORMALIZED])
     n_groups = 0
     if any_natural:

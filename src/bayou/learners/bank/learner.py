@@ -26,7 +26,7 @@ the score, t = g s [S(-z) + (c - 1) S(-z - t)].
 of |x| over the first UNIT_FIT_ROWS rows) has a length between MIN_ROW_NORM and MAX_ROW_NORM; most streams do as they
 are.
 
-**Combining**, in three levels. A lane has one output logit z_k, or two with different kp (`second_temper`).
+**Combining**, in three levels. A lane has one output logit z_k, or two with different kp (`Lane.second`).
 
     1. fixed share:   P = sum w_k S(z_k), logit zm;   w_k <- (1 - a) w_k p_k(y)/P(y) + a/K,  a = max(1/(t+1), 1e-5)
     2. two stackers:  zm + b + A zm + sum c_k (z_k - zm), Bayesian logistic regression with full covariance S, prior
@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -66,14 +66,14 @@ from bayou.core.batch import Batch
 from bayou.core.checks import check_bool, check_callable, check_choice, check_int, check_positive
 from bayou.core.errors import BadInput
 from bayou.core.learner import Scores
-from bayou.core.prediction import WeightView
+from bayou.core.prediction import WeightView, WeightViewPart
 from bayou.core.sharding import ShardingLearner
 from bayou.core.validation import feature_numbers
 from bayou.learners.bank import presets
 from bayou.learners.bank.combination import DELAYED_LOSS, Combination, new_combinations
 from bayou.learners.bank.dropping import PROGRESS, Dropping, HeadTwin
 from bayou.learners.bank.groups import GroupPriors, LearnedPrior
-from bayou.learners.bank.head import AUTOMATIC, Head, checked_head
+from bayou.learners.bank.head import AUTOMATIC, LATER_GAPS, Head, checked_head
 from bayou.learners.bank.inspection import OutputInfo, outputs_of, stages_of
 from bayou.learners.bank.lanes import new_lanes
 from bayou.learners.bank.linearization import intercept_of, lane_reading, log_odds_reading, weights_of
@@ -104,8 +104,8 @@ class Bank(Ensemble, ShardingLearner):
             "auto" and "auto,factors", which drop those that do not pay off.
         cross: which features are paired: "columns" (`Batch.groups`), "all", or a list of pairs of groups.
         pair_bits: the weights of pairs are stored in a hash table of size 2^pair_bits.
-        head: number of most-used features whose weights have a joint posterior; 0 for none. "auto" uses 128, or 64 for
-            rows of more than 100 features, as long as that pays off, and none in shards and rounds.
+        head: number of most-used features whose weights have a joint posterior; 0 for none. The default, "auto", uses
+            128, or 64 for rows of more than 100 features, as long as that pays off.
 
     >>> from bayou import Batch
     >>> learner = Bank(n_features=10)
@@ -118,6 +118,7 @@ class Bank(Ensemble, ShardingLearner):
 
     name = "bank"
     _per_feature_arrays: tuple[str, ...] = ("state", "squares", "groups")
+    _unstored_parameters: ClassVar[dict[str, Any]] = {"head": 0}
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Bank(Ensemble, ShardingLearner):
         pairs: str | None = None,
         cross: Any = "columns",
         pair_bits: int = 22,
-        head: int | str = 0,
+        head: int | str = AUTOMATIC,
     ) -> None:
         chosen = check_choice("preset", preset, presets.PRESETS) if lanes is None else presets.parse_lanes(lanes)
         if intercept_variance is not None:
@@ -183,7 +184,7 @@ class Bank(Ensemble, ShardingLearner):
         self._combination, self._later_combination = new_combinations(lanes, outputs, self._static, n_stackers)
         self._delayed = DelayedRows()
         later = self._later_combination.arrays()
-        self._by_rows_at_hand = "tally", "delayed", *(f"later {name}" for name in later)
+        self._by_rows_at_hand = "tally", "delayed", LATER_GAPS, *(f"later {name}" for name in later)
         self._by_rows_at_hand += tuple(f"later twin {name}" for name in (*later, "predicts"))
         self._twin = None
         if joint is not None and joint.is_auto:
@@ -206,9 +207,7 @@ class Bank(Ensemble, ShardingLearner):
             "delayed": self._delayed.progress,
         }
         small |= {"fade": lanes.fade, "priors": lanes.priors, "fresh priors": lanes.pending_sums}
-        small |= self._combination.arrays() | {
-            f"later {name}": a for name, a in self._later_combination.arrays().items()
-        }
+        small |= self._combination_arrays()
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
         tables = {"state": lanes.state, "squares": lanes.squares, "groups": lanes.groups, "tally": self._delayed.tally}
@@ -240,7 +239,7 @@ class Bank(Ensemble, ShardingLearner):
         """Relearn the combination of the lanes from scratch, from rows that the lanes have not learned.
 
         On rows that the lanes have learned, it would favor lanes that memorize best. 20,000 rows are enough, or a tenth
-        of the rows if there are fewer than 200,000.
+        of the rows if there are fewer than 200,000. A head of automatic size is dropped if it does not pay on them.
 
         Args:
             batches: the rows, with labels.
@@ -312,10 +311,7 @@ class Bank(Ensemble, ShardingLearner):
 
     @property
     def sharding(self) -> BankSharding:
-        """The operations on this bank as a shard. A head chosen by "auto" is dropped first."""
-        self._dropping.drop_auto_head()
-        if self._head is not None and not self._head.is_auto:
-            raise BadInput(f"a bank with a head cannot be trained in shards yet; use head={AUTOMATIC!r} or head=0.")
+        """The operations on this bank as a shard, or as the base of shards."""
         return BankSharding(self)
 
     def _merge_many(self, others: list[Self], base: Self | None) -> None:
@@ -359,10 +355,15 @@ class Bank(Ensemble, ShardingLearner):
             return self._groups.learned()
 
     def covariance(self, features: Any) -> np.ndarray:
-        if (head := _live_head(self)) is None:
+        if (head := self.live_head) is None:
             return super().covariance(features)
         with self._lock:
             return head.covariance_at(feature_numbers(features, self._n_features))
+
+    @property
+    def live_head(self) -> Head | None:
+        """The joint posterior, if there is one that has not been dropped."""
+        return self._head if self._head is not None and self._head.live else None
 
     def _mean_at(self, features: Any) -> np.ndarray:
         return _weights_at(self, features)[0]
@@ -371,15 +372,15 @@ class Bank(Ensemble, ShardingLearner):
         return _weights_at(self, features)[1]
 
     def _intercept(self) -> tuple[float, float]:
-        if (head := _live_head(self)) is not None:
+        if (head := self.live_head) is not None:
             return head.intercept()
         return intercept_of(self._lanes, frozen_combination(self), self._pairs)
 
     def _reading(self, features: np.ndarray, squares: np.ndarray | None, associated: bool) -> WeightView:
         if associated:
             return lane_reading(self._lanes, presets.reference_lane(self._chosen), features, squares)
-        if (head := _live_head(self)) is not None:
-            part = head.parts(features)[0]
+        if (head := self.live_head) is not None:
+            part = WeightViewPart(1.0, head.weights_at(features), head.intercept())
             return WeightView(part.weights.mean, part.intercept[0], [part], "log_odds", head.joint_at(features))
         return log_odds_reading(self._lanes, frozen_combination(self), features, squares, self._pairs)
 
@@ -387,15 +388,10 @@ class Bank(Ensemble, ShardingLearner):
         draw(self._lanes, self._combination, batch, batch.indices, seed, purpose, scores, self._head)
 
 
-def _live_head(bank: Bank) -> Head | None:
-    """Return the head, if there is one that has not been dropped."""
-    return bank._head if bank._head is not None and bank._head.live else None
-
-
 def _weights_at(bank: Bank, features: Any) -> np.ndarray:
     """Return means and variances of some features' weights."""
     indices = _indices(features, bank._n_features)
-    if (head := _live_head(bank)) is None:
+    if (head := bank.live_head) is None:
         return weights_of(bank._lanes, frozen_combination(bank), indices, bank._pairs)
     weights, most = head.weights_at(indices), 1e37 if bank._dtype == "float32" else 1e300
     return np.clip([weights.mean, weights.variance], -most, most).astype(bank._dtype)

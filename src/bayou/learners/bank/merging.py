@@ -296,10 +296,8 @@ def _sums(lanes: LaneState) -> np.ndarray:
 def _store_sums(lanes: LaneState, sums: np.ndarray) -> None:
     """Store statistics as `_sums` returns them, and recompute the priors."""
     units = _units(lanes)
-    lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]], lanes.pending_sums[:] = (
-        sums[:, 0] / units,
-        (sums[:, 1] / units).swapaxes(1, 2),
-    )
+    lanes.priors[:, [PRIOR_SQUARES, PRIOR_COUNT]] = sums[:, 0] / units
+    lanes.pending_sums[:] = (sums[:, 1] / units).swapaxes(1, 2)
     renew(lanes)
 
 

@@ -1,6 +1,11 @@
 """Lanes of a bank: `Lane` holds the settings of one lane, and `PRESETS` two sets to choose from.
 
 `settings_table` turns them into the table of settings that the kernels take.
+
+To add a setting: a field of `Lane` with its name and check (`__str__`, `_own_lane`), a line of `settings_table`, and in
+`lanes` a numbered field, `LaneConfig`, and the step of the kernel that it changes (`updates`). A lane that forgets is
+marked in `forgets` here, and in `merging.rules_of`; one without variances in `combination.new_combination`.
+`tests/reference/bank.py` has the rule in plain NumPy.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ class Lane:
     The docstring of `learner` explains the fields.
 
     >>> from bayou.learners import Bank
-    >>> bank = Bank(n_features=10, lanes=[Lane(1.0), Lane(10.0, memory=0.01)])
+    >>> bank = Bank(n_features=10, lanes=[Lane(1.0), Lane(10.0, memory=0.01)], head=0)
     >>> [str(output.lane) for output in bank.lanes]
     ['plain 1', 'plain 10, memory 0.01']
     """

@@ -78,11 +78,9 @@ def update_priors(priors, fresh, numbers, held, starts, n_groups):
             count = priors[j, PRIOR_COUNT, group] + fresh[place + np.uint64(LANES)] * np.float64(held[group, lane])
             p = (PRIOR_PSEUDO_COUNT + max(count, 0.0)) / (more + max(squares, 0.0))
             p = min(max(p, MIN_PRIOR_PRECISION), MAX_PRIOR_PRECISION)
-            priors[j, PRIOR_SQUARES, group], priors[j, PRIOR_COUNT, group], priors[j, PRIOR_PRECISION_P, group] = (
-                squares,
-                count,
-                p,
-            )
+            priors[j, PRIOR_SQUARES, group] = squares
+            priors[j, PRIOR_COUNT, group] = count
+            priors[j, PRIOR_PRECISION_P, group] = p
             held[group, lane] = p
             fresh[place] = fresh[place + np.uint64(LANES)] = 0.0
 

@@ -1,4 +1,4 @@
-"""Learning only a bank's lanes, and relearning the combination from rows that the lanes have not learned."""
+"""Learning only a bank's lanes and head, and relearning the combination from rows that the lanes have not learned."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from bayou.core.state import touch
 from bayou.learners.bank.combination import (
     DELAYED_LOSS,
     Combination,
+    add_gaps,
     combine,
     drop_outputs,
     learn_sampled_rows,
     new_combinations,
 )
+from bayou.learners.bank.dropping import GAPS, LOSS
 from bayou.learners.bank.running import LabelledRows
 from bayou.learners.ensembles.delayed import ENOUGH_ROWS, log_losses
 
@@ -27,10 +29,9 @@ if TYPE_CHECKING:
 
 
 def learn_lanes(bank: Bank, batch: Batch, renews: bool = True) -> None:
-    """Learn rows with the lanes only; `renews`: whether priors are recomputed along the way."""
+    """Learn rows with the lanes and the head only; `renews`: whether lanes recompute their priors along the way."""
     check_writable(bank)
     with bank._lock:
-        bank._dropping.drop_auto_head()
         negative, chunks = checked_chunks(bank, batch)
         for chunk in chunks:
             rows = LabelledRows(*chunk)
@@ -47,9 +48,9 @@ def recombine(
     """Relearn the combinations from scratch; return the mean log loss of the rows (`Bank.recombine`)."""
     check_writable(bank)
     with bank._lock:
-        bank._dropping.drop_auto_head()
         live, later = _new_combinations(bank)
-        n_counted, total_loss, total_weight = 0, 0.0, 0.0
+        twin = bank._dropping.new_twin(*_new_combinations(bank))
+        n_counted, total_loss, total_weight, head, gaps = 0, 0.0, 0.0, bank.live_head, np.zeros(3)
         for batch in require_labels(batches):
             negative, chunks = checked_chunks(bank, batch)
             for batch, signs, weights in chunks:
@@ -58,7 +59,14 @@ def recombine(
                 rows = LabelledRows(batch, signs, weights if learn else np.zeros_like(weights))
                 outputs = bank._lane_runner.learn(rows, bank._examples)
                 bank._examples += int(np.count_nonzero(rows.weights))
-                probability = _learn_combinations(outputs, signs, weights, live, later, n_counted)
+                probability, delayed = _learn_combinations(outputs, signs, weights, live, later, n_counted)
+                if head is not None:
+                    learned = np.flatnonzero(weights)
+                    labelled = outputs[learned], signs[learned], weights[learned], delayed[learned]
+                    gaps += head.later_gaps_of(*labelled, n_counted)
+                if twin is not None:
+                    other, _ = _learn_combinations(outputs, signs, weights, twin.live, twin.later, n_counted)
+                    add_gaps(signs, weights, probability, other, 0, len(other), twin.progress[GAPS : LOSS + 1])
                 losses = log_losses(signs, probability)
                 if on_told is not None:
                     on_told(batch, probability)
@@ -70,6 +78,9 @@ def recombine(
         bank._combination.copy_from(live)
         bank._later_combination.copy_from(later)
         bank._delayed.reset(max(n_counted, min(bank._examples, ENOUGH_ROWS)))
+        if head is not None:
+            head.later_gaps[:] = gaps
+        bank._dropping.judge_head(twin)
     return total_loss / total_weight
 
 
@@ -86,12 +97,17 @@ def _new_combinations(bank: Bank) -> tuple[Combination, Combination]:
 
 
 def _learn_combinations(
-    outputs: np.ndarray, signs: np.ndarray, weights: np.ndarray, live: Combination, later: Combination, n_counted: int
-) -> np.ndarray:
-    """Return P(y = 1) of rows, given their lane outputs, predicted before both combinations learn from them."""
+    outputs: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    live: Combination,
+    later: Combination,
+    n_counted: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return P(y = 1) of rows, given their lane outputs, and the losses for later rows, before both learn from them."""
     n_rows = len(outputs)
     probability, mean, variance = (np.empty(n_rows) for _ in range(3))
     combine(outputs, signs, weights, live, 0, n_rows, n_counted, probability, mean, variance)
     learned, delayed = np.flatnonzero(weights), np.full((DELAYED_LOSS + 2, n_rows), np.nan)
     learn_sampled_rows(outputs[learned], signs, weights, learned, True, later, float(n_counted), delayed)
-    return probability
+    return probability, delayed[DELAYED_LOSS]

@@ -16,7 +16,7 @@ from bayou.core.batch import Batch
 from bayou.core.learner import LEARN_CHUNK_ROWS
 from bayou.core.prediction import Scores
 from bayou.kernels.row_layout import batch_arrays
-from bayou.learners.bank.combination import Combination, add_gaps, combine, learn_sampled_rows
+from bayou.learners.bank.combination import DELAYED_LOSS, Combination, add_gaps, combine, learn_sampled_rows
 from bayou.learners.bank.dropping import GAPS, LOSS, MEASURES, Dropping, HeadTwin
 from bayou.learners.bank.groups import GroupPriors
 from bayou.learners.bank.head import Head
@@ -103,7 +103,7 @@ class LaneRunner:
 
         def tasks(last: int) -> list[Callable[[], Any]]:
             beside = [] if self.pairs is None else self.pairs.tasks(arrays, groups, start, last, examples, outputs)
-            return beside + ([] if self.head is None else self.head.tasks(arrays, groups, start, last, outputs, renews))
+            return beside + ([] if self.head is None else self.head.tasks(arrays, groups, start, last, outputs))
 
         if stop_example >= 0 and examples + stop - start >= stop_example:  # where it ends is not known yet
             run()
@@ -180,7 +180,10 @@ class BankRunner:
         """Predict rows of weight 0 with one of the combinations."""
         run = _Run(rows, self._lanes.empty_outputs(rows.n_rows), combination, _empty_scores(rows.n_rows))
         self._run(run, examples, stops=False)
-        return run.scores
+        head = self._lanes.head
+        if head is None or not head.live or combination is self._live:
+            return run.scores
+        return head.describe_later(run.scores, run.outputs)
 
     def count_losses(
         self, signs: np.ndarray, weights: np.ndarray, expected: np.ndarray, delayed: np.ndarray, examples: int
@@ -250,6 +253,11 @@ class BankRunner:
         for later in (self._later,) if twin is None else (self._later, twin.later):
             results = delayed if later is self._dropping.later else np.empty_like(delayed)
             n_learned = learn_sampled_rows(*rows, later, progress[N_LEARNED], results)
+        if ahead and (head := self._lanes.head) is not None and head.live:
+            losses = delayed[DELAYED_LOSS, sampled]
+            head.later_gaps += head.later_gaps_of(
+                outputs, signs[sampled], weights[sampled], losses, progress[N_LEARNED]
+            )
         progress[N_LEARNED] = n_learned
 
 

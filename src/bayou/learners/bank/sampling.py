@@ -3,7 +3,8 @@
 A draw is one weight vector: that of one lane, chosen with a probability proportional to exp(-its summed loss), which is
 Bayes' rule if lanes are equally likely at first. Only lanes with a proper posterior are drawn from: tempered lanes use
 only part of their variance, lanes with memory discard evidence, and AdaGrad has no variance. If a bank has no such
-lane, any Gaussian one may be drawn from, and if all are AdaGrad, any lane.
+lane, any Gaussian one may be drawn from, and if all are AdaGrad, any lane. The head is one more such lane; where it
+fits (`head`), draws for intervals are all from it, as intervals of later rows are.
 
     w_i = e^l (mu_i + r n_i sqrt(v_i))       n_i standard normal
 
@@ -28,7 +29,7 @@ SHARE_OF_VARIANCE = {"choose": 0.5, "interval": 1.0}  # r^2
 
 
 def lanes_to_draw(
-    lanes: LaneState, combination: Combination, head: Head | None = None
+    lanes: LaneState, combination: Combination, head: Head | None = None, purpose: str = "choose"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the lanes that a draw may take, the head's first one included, and their probabilities."""
     slots, losses = combination.slots, np.full(max(lanes.width, int(combination.lane_of.max()) + 1), np.inf)
@@ -42,7 +43,7 @@ def lanes_to_draw(
     proper = gaussian & (settings[UPDATE_DAMPING] == C8) & (settings[USE_DECAY] == 1) & (settings[TIME_DECAY] == 1)
     numbers = next(np.flatnonzero(allowed) for allowed in (proper, gaussian, live) if allowed.any())
     if head is not None and head.live:
-        numbers = np.append(numbers, head.column)
+        numbers = np.array([head.column]) if purpose == "interval" and head.fits else np.append(numbers, head.column)
     evidence = np.exp(losses[numbers].min() - losses[numbers])
     return numbers, evidence / evidence.sum()
 
@@ -58,7 +59,7 @@ def draw(
     head: Head | None = None,
 ) -> None:
     """Fill scores[draw, row], each draw from one lane; `places` are the table rows of the non-zeros' weights."""
-    numbers, chances = lanes_to_draw(lanes, combination, head)
+    numbers, chances = lanes_to_draw(lanes, combination, head, purpose)
     taken, share = numbers[choices(seed, chances, len(scores))], SHARE_OF_VARIANCE[purpose]
     for lane in np.unique(taken).tolist():
         draws = np.flatnonzero(taken == lane)

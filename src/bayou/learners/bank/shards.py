@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bayou.core.batch import Batch
-from bayou.core.learner import adopt_state
-from bayou.core.sharding import Rows, Sharding
-from bayou.learners.bank import merging, pair_merging
+from bayou.core.gains import changed_rows
+from bayou.core.learner import adopt_state, check_alike
+from bayou.core.sharding import BaseState, Gain, Rows, Sharding, ShardingLearner
+from bayou.learners.bank import head_shards, merging, pair_merging
 from bayou.learners.bank.combination import reset_shares
 from bayou.learners.bank.head_merging import merge_heads
 from bayou.learners.bank.lanes import STREAM_WEIGHT
@@ -23,19 +24,37 @@ if TYPE_CHECKING:
 
 
 class BankSharding(Sharding):
-    """A bank as a shard: only its lanes learn, and their gains add up."""
+    """A bank as a shard: only its lanes and its head learn, and their gains add up."""
 
     learner: Bank
 
     def __init__(self, bank: Bank) -> None:
         super().__init__(bank)
-        self._lanes, self._pairs = bank._lanes, bank._pairs
+        self._lanes, self._pairs, self._head = bank._lanes, bank._pairs, bank.live_head
+        self._before_head: np.ndarray | None = None  # the head's stream before a join
 
     def _learn_mergeable(self, batch: Batch, shard: bool) -> None:
         learn_lanes(self.learner, batch, renews=not shard)  # rows counted several times say little about the prior
 
+    def begin_shard(self) -> None:
+        if self._head is not None:
+            head_shards.begin_shard(self._head)
+
+    def go_back(self, base: BaseState, changed: Iterable[tuple[np.ndarray, Rows]]) -> None:
+        super().go_back(base, changed)
+        if self._head is not None:
+            self._head.forget_settled()
+
+    def gain_over(self, base: ShardingLearner) -> Gain:
+        check_alike(self.learner, base)
+        own, before = self._head, cast("Bank", base).live_head  # a head that was dropped has gained nothing
+        self._head = before if own is None or before is None else head_shards.with_features_of(own, before)
+        return super().gain_over(base)
+
     def _finish_merge(self) -> None:
         merging.renew(self._lanes)
+        if self._head is not None and self._before_head is not None:
+            head_shards.finish_merge(self._head, self._before_head)
 
     @property
     def _n_mergeable_rows(self) -> int:
@@ -43,27 +62,33 @@ class BankSharding(Sharding):
 
     def _changed_since(self, base: Any) -> np.ndarray:
         features = merging.changed_features(self._lanes, base._lanes)
+        if self._head is not None:
+            features = np.union1d(features, changed_rows([self._head.state.table], [base._head.state.table]))
         if self._pairs is None or base._pairs is None:
             return features
         return np.union1d(features, pair_merging.changed_factors(self._pairs, base._pairs))
 
     def _feature_gain(self, base: Rows, features: np.ndarray) -> np.ndarray:
         fade = base["fade"].reshape(self._lanes.fade.shape)
-        gains = merging.gain_at(self._lanes, base, fade, features, merging.rules_of(self._lanes))
-        if self._pairs is None or self._pairs.factors is None:
-            return gains
-        rules = pair_merging.factor_rules(averaged=False)
-        return np.hstack([gains, pair_merging.gain_factors(self._pairs.factors, base["factors"], features, rules)])
+        gains = [merging.gain_at(self._lanes, base, fade, features, merging.rules_of(self._lanes))]
+        if self._pairs is not None and self._pairs.factors is not None:
+            rules = pair_merging.factor_rules(averaged=False)
+            gains.append(pair_merging.gain_factors(self._pairs.factors, base["factors"], features, rules))
+        if self._head is not None:
+            gains.append(head_shards.feature_gain(self._head, base, features))
+        return np.hstack(gains)
 
     def _global_gain(self, base: Rows) -> np.ndarray:
         lanes = self._lanes
         apart = {name: name for name in ("stream", "intercept", "scale", "fade", "priors")}
         apart["pending_sums"] = "fresh priors"
         before: dict[str, Any] = {name: base[kept].reshape(getattr(lanes, name).shape) for name, kept in apart.items()}
-        gains = merging.global_gain(lanes, lanes._replace(**before), merging.rules_of(lanes))
-        if self._pairs is None:
-            return gains
-        return np.concatenate([gains, pair_merging.gain_pairs_apart(self._pairs, self._pairs.with_global_arrays(base))])
+        gains = [merging.global_gain(lanes, lanes._replace(**before), merging.rules_of(lanes))]
+        if self._pairs is not None:
+            gains.append(pair_merging.gain_pairs_apart(self._pairs, self._pairs.with_global_arrays(base)))
+        if self._head is not None:
+            gains.append(head_shards.global_gain(self._head, base))
+        return np.concatenate(gains)
 
     def _changed_extra_rows(self, base: Rows) -> np.ndarray:
         if self._pairs is None:
@@ -81,6 +106,9 @@ class BankSharding(Sharding):
 
     def _apply_global_gain(self, gains: np.ndarray, parts: int, weight: float) -> None:
         own = merging.global_gain_size(self._lanes)
+        if self._head is not None:
+            gains, of_head = np.split(gains, [len(gains) - head_shards.global_gain_size(self._head)])
+            self._before_head = head_shards.apply_global_gain(self._head, of_head, parts, weight)
         self.learner._groups.rebase_fade()
         merging.apply_global_gain(self._lanes, gains[:own], parts, weight, merging.rules_of(self._lanes))
         if self._pairs is not None:
@@ -92,6 +120,11 @@ class BankSharding(Sharding):
         rules = merging.rules_of(self._lanes)
         merging.apply_feature_gain(self._lanes, features[:own], gains[:own, :width], met[:own], weight, rules)
         self.learner._groups.has_groups |= bool(gains[:own, width - 1].any())
+        if self._head is not None and self._before_head is not None:
+            gains, of_head = np.split(gains, [gains.shape[1] - head_shards.OF_FEATURE], axis=1)
+            gain = Gain(features[:own], of_head[:own], np.zeros(0), met[:own])
+            groups = self._lanes.groups[gain.features]
+            head_shards.apply_feature_gain(self._head, self._before_head, groups, gain, weight)
         if self._pairs is None:
             return
         if self._pairs.factors is not None:
@@ -105,6 +138,8 @@ class BankSharding(Sharding):
         merging.discount_lanes(self._lanes, share)
         if self._pairs is not None:
             pair_merging.discount_pairs(self._pairs, share)
+        if self._head is not None:
+            head_shards.discount(self._head, share)
 
 
 def merge_banks(bank: Bank, others: Sequence[Bank], base: Bank | None) -> None:

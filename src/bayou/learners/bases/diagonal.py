@@ -255,14 +255,10 @@ def _gather_row(beliefs, row, size, first, keep, indices, ahead):
             prior_mean, prior_precision = cast_like(own_mean, x), cast_like(own_precision, x)
         base_mean, base_precision = prior_mean, prior_precision
         if k < first:
-            mean, gained = (
-                replace_lane(mean, 0, beliefs.intercept[MEAN_SHIFT]),
-                replace_lane(gained, 0, beliefs.intercept[PRECISION_GAIN]),
-            )
-            base_mean, base_precision = (
-                replace_lane(base_mean, 0, 0.0),
-                replace_lane(base_precision, 0, beliefs.intercept_precision),
-            )
+            mean = replace_lane(mean, 0, beliefs.intercept[MEAN_SHIFT])
+            gained = replace_lane(gained, 0, beliefs.intercept[PRECISION_GAIN])
+            base_mean = replace_lane(base_mean, 0, 0.0)
+            base_precision = replace_lane(base_precision, 0, beliefs.intercept_precision)
         if keep < 1:
             gained = max(gained * keep - base_precision * (1 - keep), 0.0)
         xv = x / (base_precision + gained)
@@ -333,10 +329,8 @@ def gather_scalars(examples, beliefs, n, row):
             feature = examples.indices[start + k - 1]
             of = feature if beliefs.prior.shape[0] > 1 else np.uint32(0)
             base_mean, base = np.float64(beliefs.prior[of, MEAN]), np.float64(beliefs.prior[of, PRECISION])
-            mean, gained = (
-                np.float64(beliefs.state[feature, MEAN_SHIFT]),
-                np.float64(beliefs.state[feature, PRECISION_GAIN]),
-            )
+            mean = np.float64(beliefs.state[feature, MEAN_SHIFT])
+            gained = np.float64(beliefs.state[feature, PRECISION_GAIN])
         row.xs[k], row.means[k], row.gains[k], row.bases[k] = x, mean, gained, base
         m += x * (base_mean + mean)
         s2 += x * x / (base + gained)

@@ -41,9 +41,7 @@ def cut_to_range(means: np.ndarray, targets: np.ndarray, weights: np.ndarray, he
 def join_ranges(mine: np.ndarray, other: np.ndarray) -> None:
     """Extend the range `mine` to include the range `other`."""
     if other[HAS_LABELS] and mine[HAS_LABELS]:
-        mine[MIN_LABEL], mine[MAX_LABEL] = (
-            min(mine[MIN_LABEL], other[MIN_LABEL]),
-            max(mine[MAX_LABEL], other[MAX_LABEL]),
-        )
+        mine[MIN_LABEL] = min(mine[MIN_LABEL], other[MIN_LABEL])
+        mine[MAX_LABEL] = max(mine[MAX_LABEL], other[MAX_LABEL])
     elif other[HAS_LABELS]:
         mine[:] = other

@@ -34,32 +34,32 @@ def _whole(labels: np.ndarray) -> np.ndarray:
     return (np.abs(labels) <= LARGEST) & (labels == np.rint(labels))
 
 
-def numbers_of(labels: np.ndarray, weights: np.ndarray, known: np.ndarray, max_classes: int) -> np.ndarray:
+def numbers_of(labels: np.ndarray, weights: np.ndarray, labels_so_far: np.ndarray, max_classes: int) -> np.ndarray:
     """Return the class index of each row; new classes get the next ones, but in rows of weight 0 they have -1."""
     if not (fine := _whole(labels)).all():
         row = int(fine.argmin())
         raise BadInput(
             f"row {row}: the label is {labels[row]:g}; labels of several classes are whole numbers, one for each class."
         )
-    order = np.argsort(known, kind="stable")
+    order = np.argsort(labels_so_far, kind="stable")
     numbers = np.full(len(labels), -1)
-    if len(known):
-        places = order[np.minimum(np.searchsorted(known[order], labels), len(known) - 1)]
-        numbers = np.where(known[places] == labels, places, -1)
+    if len(labels_so_far):
+        places = order[np.minimum(np.searchsorted(labels_so_far[order], labels), len(labels_so_far) - 1)]
+        numbers = np.where(labels_so_far[places] == labels, places, -1)
     new = (numbers < 0) & (weights > 0)
     if not new.any():
         return numbers
     met, first, which = np.unique(labels[new], return_index=True, return_inverse=True)
-    if len(known) + len(met) > max_classes:
-        row = int(np.flatnonzero(new)[np.sort(first)[max_classes - len(known)]])
+    if len(labels_so_far) + len(met) > max_classes:
+        row = int(np.flatnonzero(new)[np.sort(first)[max_classes - len(labels_so_far)]])
         raise BadInput(
             f"row {row}: the label {labels[row]:g} is a new class, but max_classes={max_classes} allows no more; "
-            f"known are {_listed(known)}."
+            f"known are {_listed(labels_so_far)}."
         )
-    numbers[new] = len(known) + np.argsort(np.argsort(first))[which]
+    numbers[new] = len(labels_so_far) + np.argsort(np.argsort(first))[which]
     return numbers
 
 
-def _listed(known: np.ndarray) -> str:
-    shown_ = [f"{label:g}" for label in known[:10].tolist()]
-    return ", ".join(shown_ or ["none"]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+def _listed(labels_so_far: np.ndarray) -> str:
+    shown_ = [f"{label:g}" for label in labels_so_far[:10].tolist()]
+    return ", ".join(shown_ or ["none"]) + (f" and {len(labels_so_far) - 10} more" if len(labels_so_far) > 10 else "")

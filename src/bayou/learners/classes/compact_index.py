@@ -53,8 +53,8 @@ class CompactIndex:
         """Return the table rows of some features."""
         if self.numbering is None:
             return features
-        found = self.numbering.lookup(features.astype(np.uint64) + np.uint64(1))
-        return found + np.uint32(1)  # UNKNOWN is the largest number: adding 1 wraps to row 0
+        numbers = self.numbering.lookup(features.astype(np.uint64) + np.uint64(1))
+        return numbers + np.uint32(1)  # UNKNOWN is the largest number: adding 1 wraps to row 0
 
     def features(self) -> np.ndarray | None:
         """Return the feature of each table row from 1 on; None if rows are features."""

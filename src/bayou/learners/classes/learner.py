@@ -51,6 +51,7 @@ from bayou.core.prediction import WeightView, no_posterior
 from bayou.core.sampling import PURPOSES, allocate_draws
 from bayou.core.validation import feature_numbers
 from bayou.learners.bank import Bank
+from bayou.learners.bank.head import AUTOMATIC
 from bayou.learners.classes.class_labels import MAX_CLASSES, numbers_of, own_classes
 from bayou.learners.classes.members import ALL_CLASSES, OWN_CLASS, Members
 from bayou.learners.classes.running import ClassRunner, StackedOutputs
@@ -110,23 +111,23 @@ class Classes(Ensemble):
             raise BadInput(f"learner is {learner!r}, which is not a binary classifier; use 'bank' or 'marginal'.")
         if own.get("pairs") is not None:
             raise BadInput(no_lanes())
-        if learner == "bank" and own.pop("head", 0) != 0:
+        if learner == "bank" and own.pop("head", AUTOMATIC) not in (0, AUTOMATIC):
             raise BadInput("a head is for two classes; the weights of several have a diagonal posterior: use head=0.")
         self._max_classes = check_int("max_classes", max_classes, 1, MAX_CLASSES)
-        known = own_classes(classes, self._max_classes)
+        labels = own_classes(classes, self._max_classes)
         super().__init__(
             n_features=n_features,
             dtype=self._inner.dtype if dtype is None else dtype,
             intercept=intercept,
             learner=learner,
-            classes=None if classes is None else known,
+            classes=None if classes is None else labels,
             max_classes=self._max_classes,
             light=check_bool("light", light),
             **own,
         )
         make = self._inner.load()
         self._banks, self._certain = issubclass(make, Bank), not self._inner.posterior
-        own |= {"dtype": self._dtype, "intercept": self._has_intercept}
+        own |= {"dtype": self._dtype, "intercept": self._has_intercept} | ({"head": 0} if self._banks else {})
         self._members = Members(make, self._n_features, self._banks, own)
         like = self._members.like
         self._widest, self.wants_groups, self._no_target = like._widest, like.wants_groups, -1
@@ -141,9 +142,9 @@ class Classes(Ensemble):
         self._later_combination = new_stack(0, self._max_classes, self._has_intercept, n_stackers=1)
         self._delayed = DelayedRows()
         stacks = self._combination, self._later_combination, self._delayed
-        self._runner = ClassRunner(self._members, stacked, *stacks, self._certain, self._max_classes, len(known))
-        self._members.check_room(len(known), self._members.index.n_rows_used)
-        for label in known:
+        self._runner = ClassRunner(self._members, stacked, *stacks, self._certain, self._max_classes, len(labels))
+        self._members.check_room(len(labels), self._members.index.n_rows_used)
+        for label in labels:
             self._members.join(label)
 
     # --- learning and predicting --------------------------------------------------------------------------------
@@ -161,13 +162,13 @@ class Classes(Ensemble):
         """Run as many rows at a time as the stack has lines for; `signs` are class indices."""
         n_classes = max(len(self._members.labels), int(signs.max(initial=0)) + 1)
         size = max(1, MAX_STACK_BYTES // (8 * self._combination.prior.size * n_classes))
-        told, examples = [], self._examples
+        chunks, examples = [], self._examples
         for start in range(0, max(len(batch), 1), size):
             rows = slice(start, start + size)
             part = batch if len(batch) <= size else batch[rows]
-            told.append(self._runner.learn(part, signs[rows], weights[rows], examples))
+            chunks.append(self._runner.learn(part, signs[rows], weights[rows], examples))
             examples += int(np.count_nonzero(weights[rows]))
-        return told[0] if len(told) == 1 else ClassScores.concatenate(told)
+        return chunks[0] if len(chunks) == 1 else ClassScores.concatenate(chunks)
 
     def _predict_later(self, batch: Batch) -> Any:
         """Predict later rows with the banks' combinations and the stack for them; other learners as for next rows."""
@@ -295,12 +296,12 @@ class Classes(Ensemble):
         >>> learner.reading_of(8, [0, 3]).mean
         array([0., 0.])
         """
-        known = self._members.labels.tolist()
-        if label not in known:
+        labels = self._members.labels.tolist()
+        if label not in labels:
             raise BadInput(f"label is {shortened_repr(label)}, which is not one of the classes seen.")
         features = feature_numbers(features, self._n_features)
         with self._lock:
-            return self._members.learners[known.index(label)].weight_view(
+            return self._members.learners[labels.index(label)].weight_view(
                 self._members.index.rows_of(features), view, squares
             )
 
@@ -322,8 +323,7 @@ class Classes(Ensemble):
     def _arrays(self) -> dict[str, np.ndarray]:
         members, progress = self._members, self._delayed.progress[::-1]  # in files, N_PASSES comes first
         own = {"labels": members.labels, "learned": members.learned, "progress": progress, "ids": members.ids}
-        own |= {"tally": self._delayed.tally} | self._combination.arrays(len(members))
-        own |= {f"later {name}": array for name, array in self._later_combination.arrays(len(members)).items()}
+        own |= {"tally": self._delayed.tally} | self._combination_arrays(len(members))
         return own | members.arrays()
 
     @property

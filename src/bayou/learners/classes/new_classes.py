@@ -10,6 +10,7 @@ import numpy as np
 from bayou.core.learner import Learner
 from bayou.core.model_file import nonzero_rows
 from bayou.learners.bank import Bank
+from bayou.learners.bank.dropping import without_head
 from bayou.learners.bank.merging import mirror_combination, negate_lanes
 from bayou.learners.classes.learner import Classes
 
@@ -37,6 +38,7 @@ def extend(learner: Any) -> Classes:
     if isinstance(learner, Classes):
         return learner
     many = Classes(learner=learner.name, classes=2, **learner.parameters)
+    learner = without_head(learner) if isinstance(learner, Bank) else learner
     return many.divided([_negated(learner), copy.copy(learner)], rests=False)
 
 

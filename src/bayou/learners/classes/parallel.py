@@ -47,6 +47,6 @@ class StackRunner:
         labels = numbers, weights.astype(np.float64)
         each = zip(range(len(stack.mean)), outputs.probabilities, outputs.score_variances, strict=True)
         own = n_classes, first, last
-        run_all([partial(step, inputs.inputs, *labels, stack, j, *own, *said) for j, *said in each], apart)
+        run_all([partial(step, inputs.inputs, *labels, stack, j, *own, *results) for j, *results in each], apart)
         follows = float(self._follows)
         share(inputs.inputs, *labels, stack, outputs, n_classes, examples, follows, self._certain, first, last)

@@ -94,14 +94,15 @@ class ClassRunner:
         # the stacks: the live one, then that for later rows
         rows, edges = chunk.rows._replace(weights=taught), [0, *(joins + 1).tolist(), n_rows]
         later = np.full(n_rows, np.nan)
-        for known, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
-            self._live.run(rows, known, int(seen[first]), first, last)
-            delayed = chunk.delayed[:known, :, first:last]
-            kept = first + np.flatnonzero(~np.isnan(delayed[:, DELAYED_LOG_ODDS]).any(axis=0)) if known else []
+        for n_joined, first, last in zip(range(before, n_classes + 1), edges, edges[1:], strict=False):
+            self._live.run(rows, n_joined, int(seen[first]), first, last)
+            delayed = chunk.delayed[:n_joined, :, first:last]
+            kept = first + np.flatnonzero(~np.isnan(delayed[:, DELAYED_LOG_ODDS]).any(axis=0)) if n_joined else []
             if len(kept):
-                said = self._stack_later(chunk.delayed[:known, DELAYED_LOG_ODDS, kept].T, numbers[kept], taught[kept])
-                ahead = ~np.isnan(chunk.delayed[:known, DELAYED_LOSS, kept]).any(axis=0)
-                later[kept[ahead]] = _of_own(said.probability, numbers[kept])[ahead]
+                log_odds = chunk.delayed[:n_joined, DELAYED_LOG_ODDS, kept].T
+                stacked = self._stack_later(log_odds, numbers[kept], taught[kept])
+                ahead = ~np.isnan(chunk.delayed[:n_joined, DELAYED_LOSS, kept]).any(axis=0)
+                later[kept[ahead]] = _of_own(stacked.probability, numbers[kept])[ahead]
                 self._delayed.progress[N_LEARNED] += np.count_nonzero(taught[kept])
         # counters
         unseen = self._unseen(before + np.searchsorted(joins, np.arange(n_rows)), seen[:-1])
@@ -126,9 +127,9 @@ class ClassRunner:
             log_odds[:, k], own[:, k] = learners[k].wrap_scores(scores).log_odds, scores.variance
 
         run_all([partial(ask, k) for k in range(len(learners))], parallel=n_rows * len(learners) >= MIN_THREADED_CELLS)
-        said = self._stack_later(log_odds, np.full(n_rows, -1), nothing, own)
+        stacked = self._stack_later(log_odds, np.full(n_rows, -1), nothing, own)
         unseen = self._unseen(np.full(n_rows, len(learners)), examples)
-        return ClassScores(said.probability, said.mean, said.variance, unseen)
+        return ClassScores(stacked.probability, stacked.mean, stacked.variance, unseen)
 
     def _collect_outputs(self, chunk: _Chunk, number: int, start: int, examples: int) -> None:
         """Predict and learn rows from `start` on with one learner, after `examples` examples; store its outputs."""
@@ -157,10 +158,8 @@ class ClassRunner:
         """Run banks' log-odds, shape (rows, classes), through the stack for later rows."""
         n_rows, n_classes = log_odds.shape
         nothing = np.zeros(0, np.int64), np.zeros(0, self._stacked.spread.dtype)
-        inputs, outputs = (
-            new_stack_inputs(self._later.stack, n_rows, n_classes, 0, *nothing),
-            new_stack_outputs(1, n_rows, n_classes),
-        )
+        inputs = new_stack_inputs(self._later.stack, n_rows, n_classes, 0, *nothing)
+        outputs = new_stack_outputs(1, n_rows, n_classes)
         outputs.learner_variances[:] = own
         inputs.log_odds[:] = log_odds.T
         self._later.run(StackedRows(inputs, numbers, weights, outputs), n_classes, 0, 0, n_rows)
@@ -173,7 +172,7 @@ class ClassRunner:
 
 def _of_own(probability: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Return the probability of each row's own class; 0 if it has no column yet, or the row has no class."""
-    known = (numbers >= 0) & (numbers < probability.shape[1])
+    has_column = (numbers >= 0) & (numbers < probability.shape[1])
     if not probability.shape[1]:
         return np.zeros(len(numbers))
-    return np.where(known, probability[np.arange(len(numbers)), np.where(known, numbers, 0)], 0.0)
+    return np.where(has_column, probability[np.arange(len(numbers)), np.where(has_column, numbers, 0)], 0.0)

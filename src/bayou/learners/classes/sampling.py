@@ -53,9 +53,9 @@ def stacked_draws(logits: np.ndarray, stack: StackState) -> np.ndarray:
     each = log_expit(logits)
     drawn = log_softmax(each, axis=-1)  # ln p - ln sum p
     beyond = log_softmax(logits, axis=-1) - drawn
-    found = stack.shares[0] * np.exp(drawn)
+    probability = stack.shares[0] * np.exp(drawn)
     n_classes, last = logits.shape[-1], stack.slots - 1
     for share, mean, offsets in zip(stack.shares[1:], stack.mean, stack.offsets, strict=True):
         score = (1.0 + mean[0]) * drawn + offsets[0, :n_classes] + mean[last] * beyond
-        found += share * softmax(score, axis=-1)
-    return found / found.sum(axis=-1, keepdims=True)
+        probability += share * softmax(score, axis=-1)
+    return probability / probability.sum(axis=-1, keepdims=True)

@@ -82,7 +82,7 @@ class StackInputs(NamedTuple):
 
 
 def new_stack_inputs(
-    into: StackState, rows: int, n_classes: int, width: int, lane_of: np.ndarray, score_variances: np.ndarray
+    stack: StackState, rows: int, n_classes: int, width: int, lane_of: np.ndarray, score_variances: np.ndarray
 ) -> StackInputs:
     """Allocate empty inputs for the given rows, classes and lanes."""
     return StackInputs(
@@ -90,19 +90,17 @@ def new_stack_inputs(
         np.empty((n_classes, rows)),
         lane_of,
         score_variances,
-        aligned_zeros(rows * n_classes, into.prior.size, "float64").reshape(rows, n_classes, into.prior.size),
+        aligned_zeros(rows * n_classes, stack.prior.size, "float64").reshape(rows, n_classes, stack.prior.size),
     )
 
 
 @inlined
-def _lay_out(heard, m, s, n_classes, row):
+def _lay_out(inputs, m, s, n_classes, row):
     """Gather a row's outputs by slots of all classes, in advance: vectors cannot be loaded from values just stored."""
-    lane_of, lane_outputs, log_odds = heard.lane_of, heard.lane_outputs.reshape(-1), heard.log_odds.reshape(-1)
-    rows, width, room = (
-        np.uint64(heard.lane_outputs.shape[1]),
-        np.uint64(heard.lane_outputs.shape[3]),
-        np.uint64(heard.inputs.shape[2]),
-    )
+    lane_of, lane_outputs, log_odds = inputs.lane_of, inputs.lane_outputs.reshape(-1), inputs.log_odds.reshape(-1)
+    rows = np.uint64(inputs.lane_outputs.shape[1])
+    width = np.uint64(inputs.lane_outputs.shape[3])
+    room = np.uint64(inputs.inputs.shape[2])
     last = np.uint64(lane_of.size + 1)
     for k in range(np.uint64(n_classes)):
         place, slot = k * rows + np.uint64(row), k * room
@@ -115,33 +113,33 @@ def _lay_out(heard, m, s, n_classes, row):
 
 
 @kernel
-def fill_stacker_inputs(heard, n_classes, first, last):
-    """Compute the stackers' inputs of rows in [first, last) from the learners' outputs. `heard` is a `StackInputs`."""
-    room, view, n_outputs = heard.inputs.shape[2], heard.inputs.reshape(-1), heard.lane_of.size
+def fill_stacker_inputs(inputs, n_classes, first, last):
+    """Compute the stackers' inputs of rows in [first, last) from the learners' outputs. `inputs` is a `StackInputs`."""
+    room, view, n_outputs = inputs.inputs.shape[2], inputs.inputs.reshape(-1), inputs.lane_of.size
     m, s = aligned_zeros_1d(n_classes * room, np.float64), aligned_zeros_1d(n_classes * room, np.float64)
     score_variances, raw, further, logs = (
         zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64), zeros(room, np.float64)
     )  # fmt: skip
     log_bases, bases = zeros(n_classes + LANES, np.float64), zeros(n_classes + LANES, np.float64)
     for o in range(n_outputs):
-        score_variances[1 + o] = heard.output_damping[o]
+        score_variances[1 + o] = inputs.output_damping[o]
     for slot in range(1, room):
         further[slot] = 1.0
     raw[1 + n_outputs] = 1.0
     zero = broadcast(load(score_variances, 0), 0.0)
     for row in range(first, last):
-        begin = row * heard.inputs.shape[1] * room
-        _lay_out(heard, m, s, n_classes, row)
+        begin = row * inputs.inputs.shape[1] * room
+        _lay_out(inputs, m, s, n_classes, row)
         for at in range(0, room, LANES):
-            whole = zero
+            total = zero
             for place in range(at, n_classes * room, room):
                 z = load(m, place) / sqrt(load(s, place) * load(score_variances, at) + 1.0)
                 z = max(min(z, MAX_LOGIT), -MAX_LOGIT)
                 likely = log_sigmoid(z)
-                said = likely + (z - likely) * load(raw, at)
-                whole = whole + exp2_within(said * LOG2E)
-                store(view, begin + place, said)
-            store(logs, at, log(whole))
+                logit = likely + (z - likely) * load(raw, at)
+                total = total + exp2_within(logit * LOG2E)
+                store(view, begin + place, logit)
+            store(logs, at, log(total))
         for k in range(n_classes):
             log_bases[k] = view[begin + k * room] - logs[0]
         for k in range(0, n_classes, LANES):
@@ -181,9 +179,9 @@ def new_stack_outputs(n_stackers: int, rows: int, n_classes: int) -> StackOutput
 
 
 @kernel(forceinline=True)
-def _tell(said, shares, row, n_classes, certain):
+def _tell(outputs, shares, row, n_classes, certain):
     """Write mean and variance of each class's log-odds, such that they give its probability back."""
-    probability, mean, variance = said.probability, said.mean, said.variance
+    probability, mean, variance = outputs.probability, outputs.mean, outputs.variance
     for k in range(n_classes):
         p = probability[row, k]
         rest = 1.0 - p
@@ -192,33 +190,33 @@ def _tell(said, shares, row, n_classes, certain):
             for i in range(n_classes):
                 if i != k:
                     rest += probability[row, i]
-        unsure = 0.0 if certain else said.learner_variances[row, k]
+        unsure = 0.0 if certain else outputs.learner_variances[row, k]
         for j in range(1, shares.size):
-            unsure += 0.0 if certain else shares[j] * said.score_variances[j - 1, row, k]
+            unsure += 0.0 if certain else shares[j] * outputs.score_variances[j - 1, row, k]
         variance[row, k] = unsure
         mean[row, k] = math.log(p / max(rest, MIN_PROBABILITY)) * math.sqrt(1.0 + C8 * unsure)
 
 
 @kernel
-def share(inputs, labels, weights, into, said, n_classes, examples, floor, certain, first, last):
+def share(inputs, labels, weights, stack, outputs, n_classes, examples, floor, certain, first, last):
     """Mix base and stackers by their shares, update the shares, and return the number of examples so far.
 
-    `said` is a `StackOutputs`. `floor` is 1 for fixed share, 0 for Bayes' rule; `certain`: learners give no variances.
+    `outputs` is a `StackOutputs`. `floor` is 1 for fixed share, 0 for Bayes' rule; `certain`: there are no variances.
     """
-    shares, room, n = into.shares, inputs.shape[2], into.shares.size
-    answers, probability = said.probabilities, said.probability
+    shares, room, n = stack.shares, inputs.shape[2], stack.shares.size
+    answers, probability = outputs.probabilities, outputs.probability
     chances, even = zeros(n, np.float64), np.ones(n)
     for row in range(first, last):
-        whole = 0.0
+        total = 0.0
         for k in range(n_classes):
             p = shares[0] * max(inputs[row, k, room - BASE], MIN_PROBABILITY)
             for j in range(1, n):
                 p += shares[j] * answers[j - 1, row, k]
             probability[row, k] = p
-            whole += p
+            total += p
         for k in range(n_classes):
-            probability[row, k] /= whole
-        _tell(said, shares, row, n_classes, certain)
+            probability[row, k] /= total
+        _tell(outputs, shares, row, n_classes, certain)
         c = np.float64(weights[row])
         if c == 0.0:
             continue

@@ -64,8 +64,8 @@ class StackerScratch(NamedTuple):
 
 
 @kernel(forceinline=True)
-def _new_work(into, which, n_classes):
-    room, slots, padded = into.prior.size, into.covariance.shape[1], (n_classes + LANES - 1) // LANES * LANES
+def _new_work(state, which, n_classes):
+    room, slots, padded = state.prior.size, state.covariance.shape[1], (n_classes + LANES - 1) // LANES * LANES
     rows = (slots + 3) // 4 * 4
     work = StackerScratch(
         *(
@@ -87,27 +87,27 @@ def _new_work(into, which, n_classes):
     )
     work.unit[max(room, padded)] = 1.0
     for slot in range(room):
-        work.mean[slot] = into.mean[which, slot]
+        work.mean[slot] = state.mean[which, slot]
         for i in range(slots):
-            work.C[i * room + slot] = into.covariance[which, i, slot]
+            work.C[i * room + slot] = state.covariance[which, i, slot]
     for k in range(n_classes):
         work.of_class[IS_CLASS * padded + k] = 1.0
-        work.of_class[OFFSET * padded + k] = into.offsets[which, 0, k]
-        work.of_class[OFFSET_GAIN * padded + k] = into.offsets[which, 1, k]
+        work.of_class[OFFSET * padded + k] = state.offsets[which, 0, k]
+        work.of_class[OFFSET_GAIN * padded + k] = state.offsets[which, 1, k]
     return work
 
 
 @kernel(forceinline=True)
-def _keep(into, which, n_classes, work):
+def _keep(state, which, n_classes, work):
     """Copy the learned state from the scratch back to the stack."""
-    room, slots, padded = into.prior.size, into.covariance.shape[1], work.of_class.size // N_CLASS_FIELDS
+    room, slots, padded = state.prior.size, state.covariance.shape[1], work.of_class.size // N_CLASS_FIELDS
     for slot in range(room):
-        into.mean[which, slot] = work.mean[slot]
+        state.mean[which, slot] = work.mean[slot]
         for i in range(slots):
-            into.covariance[which, i, slot] = work.C[i * room + slot]
+            state.covariance[which, i, slot] = work.C[i * room + slot]
     for k in range(n_classes):
-        into.offsets[which, 0, k] = work.of_class[OFFSET * padded + k]
-        into.offsets[which, 1, k] = work.of_class[OFFSET_GAIN * padded + k]
+        state.offsets[which, 0, k] = work.of_class[OFFSET * padded + k]
+        state.offsets[which, 1, k] = work.of_class[OFFSET_GAIN * padded + k]
 
 
 @inlined
@@ -143,20 +143,20 @@ def _answer(view, begin, work, room, n_classes, offset_prior):
         store(numbers, SCORE_VARIANCE * padded + k, s)
         store(numbers, SQRT_G * padded + k, root)
         store(numbers, SCORE_MEAN * padded + k, logit)
-    most, whole = max_lane(best), zero
+    most, total = max_lane(best), zero
     for k in range(0, padded, LANES):
         q = exp2((load(numbers, SCORE_MEAN * padded + k) - most) * LOG2E) * load(numbers, IS_CLASS * padded + k)
-        whole = whole + q
+        total = total + q
         store(numbers, Q * padded + k, q)
-    part = 1.0 / sum_lanes(whole)
+    part = 1.0 / sum_lanes(total)
     for k in range(0, padded, LANES):
         q = max(load(numbers, Q * padded + k) * part, MIN_PROBABILITY) * load(numbers, IS_CLASS * padded + k)
         store(numbers, Q * padded + k, q)
 
 
 @inlined
-def _product(into, left, right, n, room, plus):
-    """Compute into = left right + I, four rows at a time; `left` and `right` have n rows, a multiple of four."""
+def _product(target, left, right, n, room, plus):
+    """Compute target = left right + I, four rows at a time; `left` and `right` have n rows, a multiple of four."""
     middle = plus.size // 2
     zero = broadcast(load(left, 0), 0.0)
     for i in range(0, n, 4):
@@ -169,10 +169,10 @@ def _product(into, left, right, n, room, plus):
                 third = third + row * broadcast_load(left, place + 2 * room)
                 fourth = fourth + row * broadcast_load(left, place + 3 * room)
             there = middle + at - i
-            store(into, i * room + at, first + load(plus, there))
-            store(into, (i + 1) * room + at, second + load(plus, there - 1))
-            store(into, (i + 2) * room + at, third + load(plus, there - 2))
-            store(into, (i + 3) * room + at, fourth + load(plus, there - 3))
+            store(target, i * room + at, first + load(plus, there))
+            store(target, (i + 1) * room + at, second + load(plus, there - 1))
+            store(target, (i + 2) * room + at, third + load(plus, there - 2))
+            store(target, (i + 3) * room + at, fourth + load(plus, there - 3))
 
 
 @inlined
@@ -275,27 +275,27 @@ def _learn(view, begin, work, prior, slots, room, n_classes, label, c, memory, o
 
 
 @kernel
-def stack(lines, labels, weights, into, which, n_classes, first, last, answers, variances):
+def stack(lines, labels, weights, state, which, n_classes, first, last, answers, variances):
     """Run one stacker over rows in [first, last): write its answers and the variances of its scores, and learn.
 
-    Rows of weight 0, or with a label that is not among the classes, are only predicted. `into` is a `StackState`.
+    Rows of weight 0, or with a label that is not among the classes, are only predicted. `state` is a `StackState`.
     """
-    prior, slots, room, view = into.prior, into.covariance.shape[1], lines.shape[2], lines.reshape(-1)
+    prior, slots, room, view = state.prior, state.covariance.shape[1], lines.shape[2], lines.reshape(-1)
     memory = STACKER_MEMORY * which  # the second one forgets
-    work = _new_work(into, which, n_classes)
+    work = _new_work(state, which, n_classes)
     numbers, padded = work.of_class, work.of_class.size // N_CLASS_FIELDS
     for row in range(first, last):
         begin = row * lines.shape[1] * room
         c = min(weights[row], float(MOST_REPEATS)) if 0 <= labels[row] < n_classes else 0.0
         steps = math.ceil(c)
         for step in range(max(steps, 1)):
-            _answer(view, begin, work, room, n_classes, into.offset_prior)
+            _answer(view, begin, work, room, n_classes, state.offset_prior)
             if step == 0:
                 for k in range(n_classes):
                     answers[row, k], variances[row, k] = numbers[Q * padded + k], numbers[SCORE_VARIANCE * padded + k]
             if steps > 0:
                 _learn(
                     *(view, begin, work, prior, slots, room, n_classes, labels[row]),
-                    *(c / steps, memory, into.offset_prior),
+                    *(c / steps, memory, state.offset_prior),
                 )
-    _keep(into, which, n_classes, work)
+    _keep(state, which, n_classes, work)

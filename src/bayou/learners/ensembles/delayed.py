@@ -86,10 +86,11 @@ class DelayedRows:
         # A row for each bucket of t; rows of zeros are left out of files.
         self.tally = np.zeros((BUCKETS_PER_OCTAVE * OCTAVES, SAMPLED_WEIGHTS + 1))
 
-    def blocks(self, weights: np.ndarray, examples: int, row: int = 0, stop: int = -1) -> Iterator[DelayBlock]:
-        """Yield the delay blocks from `row` on, `examples` having been learned, until `stop` are (-1: no limit)."""
-        while row < len(weights) and examples != stop:
-            end, size, sampled = next_delay_block(weights, row, examples, stop, self._max_sampled)
+    def blocks(self, weights: np.ndarray, examples: int) -> Iterator[DelayBlock]:
+        """Yield the delay blocks of some rows, before which `examples` examples were learned."""
+        row = 0
+        while row < len(weights):
+            end, size, sampled = next_delay_block(weights, row, examples, -1, self._max_sampled)
             yield DelayBlock(row, end, size, sampled)
             row, examples = end, examples + size
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from bayou.core.learner import Learner
 from bayou.learners.ensembles.delayed import N_PASSES, DelayedRows, LaterLoss
 
@@ -17,6 +19,11 @@ class Ensemble(Learner):
     _combination: Any
     _later_combination: Any
     _delayed: DelayedRows
+
+    def _combination_arrays(self, *sizes: int) -> dict[str, np.ndarray]:
+        """Return the learned arrays of both combinations, keyed by their names in the model file."""
+        later = self._later_combination.arrays(*sizes)
+        return self._combination.arrays(*sizes) | {f"later {name}": array for name, array in later.items()}
 
     @property
     def _used_later(self) -> Any:

@@ -52,9 +52,8 @@ def shares_from_losses(losses, losses_start, kept, knows, shares, shares_start, 
     largest = largest_known = none
     for slot in range(0, n_slots, LANES):
         gained = where_above(load(kept, slot), 0.0, load(losses, losses_start + slot) * -1.0, none)
-        largest, largest_known = (
-            max(largest, gained), max(largest_known, where_above(load(knows, slot), 0.0, gained, none))
-        )  # fmt: skip
+        largest = max(largest, gained)
+        largest_known = max(largest_known, where_above(load(knows, slot), 0.0, gained, none))
     best, best_known = max_lane(largest), max_lane(largest_known)
     head_start = max(best - best_known - MAX_VARIANCE_LAG, 0.0) if best_known > -INFINITE_LOSS else 0.0
     total = zero

@@ -297,7 +297,7 @@ def variances(factor, precision, variance):
 
 
 @kernel
-def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, scores):
+def draw_scores(rows, mean, sd, factor, has_intercept, seed, scores):
     """Write scores[draw, row], with one weight vector mean + U sd z per draw."""
     weights = empty(len(factor), np.float64)
     for draw in range(scores.shape[0]):
@@ -308,7 +308,7 @@ def draw_scores(indptr, indices, values, mean, sd, factor, has_intercept, seed, 
             for i in range(j):
                 weights[i] += factor[j, i] * deviation
         intercept = weights[len(factor) - 1] if has_intercept else 0.0
-        write_scores(indptr, indices, values, weights, intercept, scores[draw])
+        write_scores(*rows, weights, intercept, scores[draw])
 
 
 def merge(mine: FullCovarianceState, other: FullCovarianceState, base: FullCovarianceState | None) -> None:

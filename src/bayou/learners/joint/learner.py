@@ -174,17 +174,9 @@ class Joint(DiagonalGaussian):
         if not self._full:
             super()._draw(batch, seed, purpose, scores)
             return
-        full_covariance.draw_scores(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            self._prior[:, MEAN] + self._state[:, MEAN_SHIFT],
-            1.0 / np.sqrt(self._prior[:, PRECISION] + self._state[:, PRECISION_GAIN]),
-            self._factored.factor,
-            self._has_intercept,
-            seed,
-            scores,
-        )
+        rows, mean = (batch.indptr, batch.indices, batch.values), self._prior[:, MEAN] + self._state[:, MEAN_SHIFT]
+        root = 1.0 / np.sqrt(self._prior[:, PRECISION] + self._state[:, PRECISION_GAIN])
+        full_covariance.draw_scores(rows, mean, root, self._factored.factor, self._has_intercept, seed, scores)
 
     # --- looking inside -----------------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ def predict(indptr, indices, values, link, has_intercept, beta, score, probabili
 
 
 @kernel
-def gather(examples, start, learned, rules, reach, quadratic, log, waiting, ahead, tally, score, probability):
+def gather(examples, start, learned, rules, reach, sums, score, probability):
     """Predict rows from `start` on and add those whose weight is not 0 to the quadratic, until it is time to stop.
 
     Returns (row to continue with, number of examples learned, reason for stopping). `reach` bounds the peak of
@@ -106,6 +106,7 @@ def gather(examples, start, learned, rules, reach, quadratic, log, waiting, ahea
         log          the rows themselves: log.ends[n] to log.ends[n + 1] are row n's entries of log.indices and
                      log.values, log.rows[n] the numbers of its expansion
     """
+    quadratic, log, waiting, ahead, tally = sums
     indptr, indices, values = examples.indptr, examples.indices, examples.values
     beta, gradient = quadratic.weights, quadratic.gradient
     bias = beta.size - 1

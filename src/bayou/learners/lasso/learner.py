@@ -233,20 +233,9 @@ class Lasso(Learner):
         examples = batch_arrays(batch, signs.astype(np.float64), weights.astype(np.float64))
         row, learned, reason = 0, self._examples, None
         while reason != ENDED:
-            row, learned, reason = gather(
-                examples,
-                row,
-                learned,
-                self._rules,
-                solver.max_margin_excess(),
-                problem.quadratic,
-                problem.log,
-                solver.waiting,
-                solver.ahead,
-                problem.tally.numbers,
-                score,
-                probability,
-            )
+            sums = problem.quadratic, problem.log, solver.waiting, solver.ahead, problem.tally.numbers
+            reach = solver.max_margin_excess()
+            row, learned, reason = gather(examples, row, learned, self._rules, reach, sums, score, probability)
             if reason != ENDED:
                 solver.resume(reason, learned)
         return Scores(probability, score, None)

@@ -22,10 +22,8 @@ from bayou.learners.number_bank.lanes import WIDER
 TAILS = 5.0  # degrees of freedom of the Student-t by which lanes and levels are judged
 COEFFICIENTS_PRIOR = 0.1  # prior variance of all stacking coefficients together
 MAX_VARIANCE_RATIO = 1.0 + 1e-9  # bound of a stacker's variance, relative to its initial value
-FIRST_STACKED_ROW, MAX_OUTPUT_DEVIATIONS = (
-    20,
-    4.0,
-)  # rows; bound of an output's distance from the mixture, in deviations of its errors
+FIRST_STACKED_ROW = 20  # the row from which stackers learn and predict
+MAX_OUTPUT_DEVIATIONS = 4.0  # bound of an output's distance from the mixture, in deviations of its errors
 MIXTURE_SHARE = 0.9  # initial share in the last level; the stackers have the rest
 LEAST_NOISE = 1e-12  # fraction of the labels' variance
 DEGREES = np.tile([3.0, 6.0, 30.0], 3)  # degrees of freedom of the nine Student-t's
@@ -102,7 +100,7 @@ def new_combination(
     Args:
         initial_shares: initial share of each lane in the mixture; 0: left out.
         stacked: relative prior variance of each lane's coefficient in the stackers; 0: left out.
-        has_intercept: whether stackers measure the mixture from the mean label.
+        has_intercept: whether the stackers have an intercept and subtract the mean label from the mixture.
         memory: the rates of forgetting.
     """
     shares = initial_shares / initial_shares.sum()
@@ -169,8 +167,8 @@ class CombinationScratch(NamedTuple):
     first_shapes: np.ndarray
 
 
-def _scratch_for(into: NumberCombination) -> CombinationScratch:
-    lanes, n, (stackers, _) = len(into.initial_shares), len(into.stacker_prior), into.stacker_mean.shape
+def _scratch_for(combination: NumberCombination) -> CombinationScratch:
+    lanes, (stackers, n) = len(combination.initial_shares), combination.stacker_mean.shape
     return CombinationScratch(
         means=np.zeros(lanes),
         spreads=np.zeros(lanes),
@@ -185,73 +183,74 @@ def _scratch_for(into: NumberCombination) -> CombinationScratch:
 
 
 @inlined
-def _mean_of(into, here, said, row):
+def _mean_of(combination, scratch, outputs, row):
     """Compute the three levels for one row; return (mean, q)."""
-    labels, shares, means, spreads, finals = into.labels, into.shares, here.means, here.spreads, here.finals
+    labels, shares = combination.labels, combination.shares
+    means, spreads, finals = scratch.means, scratch.spreads, scratch.finals
     rows, low, high = labels[ROWS], labels[LOW], labels[HIGH]
     mixed, q = 0.0, 0.0
     for k in range(shares.size):
-        m = said[row, 0, k]
-        means[k], spreads[k] = min(max(m, low), high) if rows > 0.0 else m, said[row, 1, k]
+        m = outputs[row, 0, k]
+        means[k], spreads[k] = min(max(m, low), high) if rows > 0.0 else m, outputs[row, 1, k]
         mixed, q = mixed + shares[k] * means[k], q + shares[k] * spreads[k]
-    seen, prior, cov_x = here.seen, into.stacker_prior, here.cov_x
+    seen, prior, cov_x = scratch.seen, combination.stacker_prior, scratch.cov_x
     seen[0] = math.sqrt(labels[LABEL_SUM_SQUARES] / rows) if rows > 0.0 else 0.0
-    seen[1] = mixed - labels[MEAN] if into.has_intercept else mixed
-    far = MAX_OUTPUT_DEVIATIONS * math.sqrt(into.final_noise[0]) if into.final_noise[0] > 0.0 else np.inf
+    seen[1] = mixed - labels[MEAN] if combination.has_intercept else mixed
+    far = MAX_OUTPUT_DEVIATIONS * math.sqrt(combination.final_noise[0]) if combination.final_noise[0] > 0.0 else np.inf
     for k in range(shares.size):
         seen[2 + k] = min(max(means[k] - mixed, -far), far) if prior[2 + k] > 0.0 else 0.0
     finals[0] = mixed
-    mean, room = into.final_shares[0] * mixed, WIDER * (high - low)
-    for s in range(into.stacker_mean.shape[0]):
+    mean, room = combination.final_shares[0] * mixed, WIDER * (high - low)
+    for s in range(combination.stacker_mean.shape[0]):
         m, spread = mixed, 0.0
         for i in range(seen.size):
             product = 0.0
             for k in range(seen.size):
-                product += into.stacker_covariance[s, i, k] * seen[k]
+                product += combination.stacker_covariance[s, i, k] * seen[k]
             cov_x[s, i] = product
-            m, spread = m + into.stacker_mean[s, i] * seen[i], spread + product * seen[i]
+            m, spread = m + combination.stacker_mean[s, i] * seen[i], spread + product * seen[i]
         if rows < FIRST_STACKED_ROW:
             m = mixed
         finals[1 + s] = min(max(m, low - room), high + room)
-        here.spread[1 + s] = max(spread, 0.0)
-        mean += into.final_shares[1 + s] * finals[1 + s]
+        scratch.spread[1 + s] = max(spread, 0.0)
+        mean += combination.final_shares[1 + s] * finals[1 + s]
     return min(max(mean, low), high) if rows > 0.0 else mean, q
 
 
 @inlined
-def _learn_levels(into, here, y, c):
-    labels, finals, cov_x, memory = into.labels, here.finals, here.cov_x, into.memory
-    rows, variance, stackers = labels[ROWS], labels[LABEL_SUM_SQUARES] / labels[ROWS], into.stacker_mean.shape[0]
-    noise, final_noise, logs, spread = into.noise, into.final_noise, here.logs, here.spread
+def _learn_levels(combination, scratch, y, c):
+    labels, finals, cov_x, memory = combination.labels, scratch.finals, scratch.cov_x, combination.memory
+    rows, variance, stackers = labels[ROWS], labels[LABEL_SUM_SQUARES] / labels[ROWS], combination.stacker_mean.shape[0]
+    noise, final_noise, logs, spread = combination.noise, combination.final_noise, scratch.logs, scratch.spread
     if final_noise[0] == 0.0:
         noise[:] = variance
         final_noise[:] = variance
-    latest = _rate_for_weight(max(1.0 / (rows + 2.0), into.rates[NOISE]), c)
-    share_leak = max(into.rates[SHARE_LEAK] / (rows + 1.0), into.rates[MIN_SHARE_LEAK])
+    latest = _rate_for_weight(max(1.0 / (rows + 2.0), combination.rates[NOISE]), c)
+    share_leak = max(combination.rates[SHARE_LEAK] / (rows + 1.0), combination.rates[MIN_SHARE_LEAK])
     for k in range(noise.size):
-        error, unsure = y - here.means[k], here.spreads[k]
+        error, unsure = y - scratch.means[k], scratch.spreads[k]
         logs[k] = _log_density(error, noise[k] * (1.0 + unsure))
         noise[k] += latest * (error * error / (1.0 + c * unsure) - noise[k])
         noise[k] = max(noise[k], LEAST_NOISE * variance)
-    _share(into.shares, into.initial_shares, logs, share_leak, c)
+    _share(combination.shares, combination.initial_shares, logs, share_leak, c)
     for k in range(finals.size):
         error, scale = y - finals[k], final_noise[k] + spread[k]
         # For later rows by squared errors: heavy tails would prefer medians to means.
         by_squares = -0.5 * (math.log(scale) + error * error / scale)
-        logs[k] = _log_density(error, scale) if into.rates[STEERING] > 0.0 else by_squares
-    _share(into.final_shares, into.initial_final_shares, logs, share_leak, c)
+        logs[k] = _log_density(error, scale) if combination.rates[STEERING] > 0.0 else by_squares
+    _share(combination.final_shares, combination.initial_final_shares, logs, share_leak, c)
     for s in range(stackers if rows >= FIRST_STACKED_ROW else 0):
         error, own = y - finals[1 + s], final_noise[1 + s]
         if memory[s] == 0.0:  # for the one that does not forget, an outlier counts less
             own *= (TAILS + error * error / (own + spread[1 + s])) / (TAILS + 1.0)
-        whole = own / c + spread[1 + s]
-        for i in range(here.seen.size):
-            into.stacker_mean[s, i] += cov_x[s, i] * (error / whole)
-            for k in range(here.seen.size):
-                fallen = into.stacker_covariance[s, i, k] - cov_x[s, i] * cov_x[s, k] / whole
-                into.stacker_covariance[s, i, k] = fallen * (1.0 - memory[s])
-            into.stacker_covariance[s, i, i] += memory[s] * into.stacker_prior[i]
-        _clip_variance(into.stacker_covariance, s, into.stacker_prior)
+        total = own / c + spread[1 + s]
+        for i in range(scratch.seen.size):
+            combination.stacker_mean[s, i] += cov_x[s, i] * (error / total)
+            for k in range(scratch.seen.size):
+                fallen = combination.stacker_covariance[s, i, k] - cov_x[s, i] * cov_x[s, k] / total
+                combination.stacker_covariance[s, i, k] = fallen * (1.0 - memory[s])
+            combination.stacker_covariance[s, i, i] += memory[s] * combination.stacker_prior[i]
+        _clip_variance(combination.stacker_covariance, s, combination.stacker_prior)
     for k in range(finals.size):
         error = y - finals[k]
         square = error * error * (final_noise[k] / (final_noise[k] + c * spread[k]))
@@ -273,9 +272,10 @@ def _clip_variance(covariances, s, prior):
 
 
 @inlined
-def _learn_shapes(into, here, error, unsure, rows, c):
+def _learn_shapes(combination, scratch, error, unsure, rows, c):
     """Update the scale of each Student-t by online EM, their shares by fixed share, and the factor on all scales."""
-    shares, scales, steering, rates, logs = into.shape_shares, into.shape_scales, into.steering, into.rates, here.logs
+    shares, scales, steering = combination.shape_shares, combination.shape_scales, combination.steering
+    rates, logs = combination.rates, scratch.logs
     square = error * error / unsure
     if rows < 1.0 or (steering[N_SHAPE_ERRORS] == 0.0 and square == 0.0):
         return
@@ -292,13 +292,13 @@ def _learn_shapes(into, here, error, unsure, rows, c):
         step = max(rates[STEERING], min(0.1, step))
         steering[LOG_FACTOR] += min(c, 1.0) * step * ((1.0 if nearer > LEVEL else 0.0) - (1.0 - LEVEL))
     steering[N_SHAPE_ERRORS] += 1.0
-    min_share_leak = LEAST_NOISE * into.labels[LABEL_SUM_SQUARES] / rows
+    min_share_leak = LEAST_NOISE * combination.labels[LABEL_SUM_SQUARES] / rows
     for k in range(shares.size):
         nu, ratio = DEGREES[k], square / scales[k]
-        logs[k] = here.peaks[k] - 0.5 * math.log(scales[k]) - 0.5 * (nu + 1.0) * math.log1p(ratio / nu)
-        latest = _rate_for_weight(max(1.0 / steering[N_SHAPE_ERRORS], into.shape_memory[k]), c)
+        logs[k] = scratch.peaks[k] - 0.5 * math.log(scales[k]) - 0.5 * (nu + 1.0) * math.log1p(ratio / nu)
+        latest = _rate_for_weight(max(1.0 / steering[N_SHAPE_ERRORS], combination.shape_memory[k]), c)
         scales[k] = max(scales[k] + latest * ((nu + 1.0) / (nu + ratio) * square - scales[k]), min_share_leak)
-    _share(shares, here.first_shapes, logs, max(rates[SHARE_LEAK] / (rows + 1.0), rates[LEAST_SHAPES]), c)
+    _share(shares, scratch.first_shapes, logs, max(rates[SHARE_LEAK] / (rows + 1.0), rates[LEAST_SHAPES]), c)
 
 
 @inlined
@@ -308,43 +308,42 @@ def _count_label(labels, y):
     labels[MEAN] += away / labels[ROWS]
     labels[LABEL_SUM_SQUARES] += away * (y - labels[MEAN])
     initial_shares = labels[ROWS] == 1.0
-    labels[LOW], labels[HIGH] = (
-        y if initial_shares else min(labels[LOW], y),
-        y if initial_shares else max(labels[HIGH], y),
-    )
+    labels[LOW] = y if initial_shares else min(labels[LOW], y)
+    labels[HIGH] = y if initial_shares else max(labels[HIGH], y)
 
 
 def combine(
-    said: np.ndarray, targets: np.ndarray, weights: np.ndarray, into: NumberCombination, scores: Scores
+    outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, combination: NumberCombination, scores: Scores
 ) -> None:
     """Predict each row, then update from rows with nonzero weight; fill `scores`.
 
     Their tails get the shares and the scales of the Student-t's around the mean.
     """
-    _combine(said, targets, weights, into, _scratch_for(into), *scores[1:])
+    _, mean, variance, noise, tails, _ = scores
+    _combine(outputs, targets, weights, combination, _scratch_for(combination), mean, variance, noise, tails)
 
 
 @kernel
-def _combine(said, targets, weights, into, here, mean, variance, noise, tails):
-    labels, steering = into.labels, into.steering
-    for row in range(said.shape[0]):
-        m, q = _mean_of(into, here, said, row)
+def _combine(outputs, targets, weights, combination, scratch, mean, variance, noise, tails):
+    labels, steering = combination.labels, combination.steering
+    for row in range(outputs.shape[0]):
+        m, q = _mean_of(combination, scratch, outputs, row)
         mean[row] = m + labels[FIRST_LABEL]
         unsure = 1.0 + min(q, MAX_SCORE_VARIANCE_RATIO)
         factor = math.exp(steering[LOG_FACTOR])
         noise[row] = 0.0
         for k in range(DEGREES.size):
-            square = factor * factor * (into.shape_scales[k] if steering[N_SHAPE_ERRORS] > 0.0 else 1.0)
-            tails[row, 0, k], tails[row, 1, k] = into.shape_shares[k], math.sqrt(square * unsure)
-            noise[row] += into.shape_shares[k] * square * (DEGREES[k] / (DEGREES[k] - 2.0))
+            square = factor * factor * (combination.shape_scales[k] if steering[N_SHAPE_ERRORS] > 0.0 else 1.0)
+            tails[row, 0, k], tails[row, 1, k] = combination.shape_shares[k], math.sqrt(square * unsure)
+            noise[row] += combination.shape_shares[k] * square * (DEGREES[k] / (DEGREES[k] - 2.0))
         variance[row] = noise[row] * (unsure - 1.0)
         c = weights[row]
         if c == 0.0:
             continue
-        if labels[ROWS] == 0.0 and into.has_intercept:
+        if labels[ROWS] == 0.0 and combination.has_intercept:
             labels[FIRST_LABEL] = targets[row]
         y = targets[row] - labels[FIRST_LABEL]
-        _learn_shapes(into, here, y - m, unsure, labels[ROWS], c)
+        _learn_shapes(combination, scratch, y - m, unsure, labels[ROWS], c)
         if labels[ROWS] > 1.0 and labels[LABEL_SUM_SQUARES] > 0.0:
-            _learn_levels(into, here, y, c)
+            _learn_levels(combination, scratch, y, c)
         _count_label(labels, y)

@@ -121,10 +121,10 @@ def covariance_times_row(head, places, values, inside, intercept, cov_x, across)
     for w in range(int(head.counts[1])):
         pending = head.pending[w]
         for b in range(N_HEAD_LANES):
-            told = pending[b] * intercept
+            score = pending[b] * intercept
             for k in range(inside):
-                told += pending[places[k] * N_HEAD_LANES + b] * values[k]
-            both_of[b] = both_of[N_HEAD_LANES + b] = told * head.pending_dv[w, b]
+                score += pending[places[k] * N_HEAD_LANES + b] * values[k]
+            both_of[b] = both_of[N_HEAD_LANES + b] = score * head.pending_dv[w, b]
         both = load(both_of, 0)
         for at in range(0, width, LANES):
             store(cov_x, at, load(cov_x, at) - load(pending, at) * both)
@@ -137,12 +137,12 @@ def head_output(head, places, values, inside, cov_x, block):
     `cov_x` comes from `covariance_times_row`.
     """
     weights, variances = head.weights, head.variances
-    m, q, whole = weights[block], cov_x[block], abs(variances[block])
+    m, q, total = weights[block], cov_x[block], abs(variances[block])
     for k in range(inside):
         at, x = places[k] * N_HEAD_LANES + block, values[k]
         m, q = m + x * weights[at], q + x * cov_x[at]
-        whole += x * x * abs(variances[at])
-    return m, q, whole
+        total += x * x * abs(variances[at])
+    return m, q, total
 
 
 @inlined
@@ -184,12 +184,8 @@ def add_variance(head, place, block, by):
 @kernel
 def apply_pending_updates(head, steps):
     """Subtract the pending rank-one updates from the covariance of every head lane, then clear them."""
-    covariance, pending, pending_dv, stride = (
-        head.covariance.reshape(-1),
-        head.pending,
-        head.pending_dv,
-        head.covariance.shape[1],
-    )
+    covariance, stride = head.covariance.reshape(-1), head.covariance.shape[1]
+    pending, pending_dv = head.pending, head.pending_dv
     size = int(head.counts[0]) + 1
     width = (size + 1) // 2 * LANES
     for w in range(MAX_PENDING_UPDATES):

@@ -174,16 +174,12 @@ def scratch_for(lanes: NumberLaneState, longest: int) -> NumberRowScratch:
 
 
 @inlined
-def _load_row(lanes, here, indices, values, start, length, rows, mean_length, mean_square):
+def _load_row(lanes, scratch, indices, values, start, length, rows, mean_length, mean_square):
     """Compute m and q of a row without the head; return the numbers of its columns there and of newcomers."""
     settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
-    intercept, column_stats, head_room, inside = (
-        lanes.intercept.reshape(-1),
-        here.column_stats,
-        lanes.head.columns.size,
-        0,
-    )
-    places, head_values = here.places, here.values
+    intercept, column_stats = lanes.intercept.reshape(-1), scratch.column_stats
+    head_room, inside = lanes.head.columns.size, 0
+    places, head_values = scratch.places, scratch.values
     used = int(lanes.head.counts[0])
     newcomers = 0
     m, q = load(intercept, 0), load(intercept, LANES)
@@ -200,27 +196,21 @@ def _load_row(lanes, here, indices, values, start, length, rows, mean_length, me
         n, s1, s2 = uses[j, 0] + 1.0, columns[j, COLUMN_SUM] + x, columns[j, SQUARES] + x * x
         spread = column_variance(s1, s2, n, rows) * mean_length
         middle = s1 / n if n > 0.5 * rows and lanes.has_intercept else 0.0
-        column_stats[k, COLUMN_UNIT], column_stats[k, COLUMN_SUM], column_stats[k, SQUARES], column_stats[k, SPREAD] = (
-            unit,
-            s1,
-            s2,
-            spread,
-        )
-        column_stats[k, LENGTH], column_stats[k, COLUMN_HEAD_SLOT], column_stats[k, COLUMN_HEAD_SLOT + 1] = (
-            mean_square,
-            place,
-            n,
-        )
+        column_stats[k, COLUMN_UNIT] = unit
+        column_stats[k, COLUMN_SUM] = s1
+        column_stats[k, SQUARES] = s2
+        column_stats[k, SPREAD] = spread
+        column_stats[k, LENGTH] = mean_square
+        column_stats[k, COLUMN_HEAD_SLOT] = place
+        column_stats[k, COLUMN_HEAD_SLOT + 1] = n
         if place > 0:
             places[inside], head_values[inside] = place, x
             inside += 1
         outside = 0.0 if place > 0 else (x if place < 0 else x - middle)
         z = load(settings, SCALED * LANES) * (x - middle) + load(settings, IS_RAW * LANES) * (value - middle / unit)
         z = z + load(settings, HAS_HEAD * LANES) * outside
-        per_spread, per_length = (
-            load(settings, PRECISION_PER_VARIANCE * LANES),
-            load(settings, PRECISION_PER_LENGTH * LANES),
-        )
+        per_spread = load(settings, PRECISION_PER_VARIANCE * LANES)
+        per_length = load(settings, PRECISION_PER_LENGTH * LANES)
         prior = per_spread * spread + per_length * mean_square
         before = per_spread * columns[j, SPREAD] + per_length * columns[j, LENGTH]
         mean, gained = load(state, j * 2 * LANES), load(state, j * 2 * LANES + LANES)
@@ -231,31 +221,31 @@ def _load_row(lanes, here, indices, values, start, length, rows, mean_length, me
         zv = z / (prior + gained)
         m, q = m + z * mean, q + z * zv
         at = k * LANES
-        store(here.z, at, z)
-        store(here.zv, at, zv)
-        store(here.mean, at, mean)
-        store(here.gained, at, gained)
-    store(here.m, 0, m)
-    store(here.q, 0, q)
+        store(scratch.z, at, z)
+        store(scratch.zv, at, zv)
+        store(scratch.mean, at, mean)
+        store(scratch.gained, at, gained)
+    store(scratch.m, 0, m)
+    store(scratch.q, 0, q)
     return inside, newcomers
 
 
 @inlined
-def _learn_columns(lanes, here, indices, start, length):
+def _learn_columns(lanes, scratch, indices, start, length):
     """Update all lanes' weights outside the head, and the statistics of the row's columns."""
     settings, state, columns, uses = lanes.settings.reshape(-1), lanes.state.reshape(-1), lanes.columns, lanes.uses
-    column_stats, newcomers = here.column_stats, 0
-    dm, dv = load(here.mean_step, 0), load(here.variance_step, 0)
+    column_stats, newcomers = scratch.column_stats, 0
+    dm, dv = load(scratch.mean_step, 0), load(scratch.variance_step, 0)
     for k in range(length):
         j, at = indices[start + k], k * LANES
-        z, zv = load(here.z, at), load(here.zv, at)
+        z, zv = load(scratch.z, at), load(scratch.zv, at)
         if column_stats[k, COLUMN_HEAD_SLOT] < 0.0:  # in block lanes it belongs to the head from now on
             newcomers += 1
             apart = 1.0 - load(settings, HAS_HEAD * LANES)
             z, zv = z * apart, zv * apart
         more = z * z * dv
-        gained = load(here.gained, at) + more / max(1.0 - z * zv * dv, MIN_LEFT)
-        store(state, j * 2 * LANES, load(here.mean, at) + zv * dm)
+        gained = load(scratch.gained, at) + more / max(1.0 - z * zv * dv, MIN_LEFT)
+        store(state, j * 2 * LANES, load(scratch.mean, at) + zv * dm)
         store(state, j * 2 * LANES + LANES, gained)
         for i in range(COLUMN_HEAD_SLOT):
             columns[j, i] = column_stats[k, i]
@@ -264,11 +254,11 @@ def _learn_columns(lanes, here, indices, start, length):
 
 
 @kernel
-def run_lanes(rows, lanes, here, row, last, said):
+def run_lanes(rows, lanes, scratch, row, last, outputs):
     """Predict each row in [row, last), then update from rows with nonzero weight.
 
     Returns the row after the last one done, and whether it stopped because the head must be maintained. The lane
-    outputs, less the first label, are written to said[row]: means, cut to the widened range of labels, and their
+    outputs, less the first label, are written to outputs[row]: means, cut to the widened range of labels, and their
     variances in units of the noise.
 
     The data, with vectors across the eight lanes; lanes below N_HEAD_LANES have a head:
@@ -290,20 +280,22 @@ def run_lanes(rows, lanes, here, row, last, said):
             squares += values[k] * values[k]
         mean_length = max((stream[NONZEROS] + length) / n_rows, 1.0)
         mean_square = max((stream[LENGTHS] + squares) / n_rows, LEAST * LEAST)
-        inside, newcomers = _load_row(lanes, here, indices, values, start, length, n_rows, mean_length, mean_square)
-        heads.covariance_times_row(head, here.places, here.values, inside, 1.0, here.cov_x, here.across)
+        inside, newcomers = _load_row(lanes, scratch, indices, values, start, length, n_rows, mean_length, mean_square)
+        heads.covariance_times_row(head, scratch.places, scratch.values, inside, 1.0, scratch.cov_x, scratch.across)
         room = WIDER * (stream[HIGH] - stream[LOW])
         # predict: the lanes' own part, and the head's
         for lane in range(LANES):
-            m, q = here.m[lane], here.q[lane]
+            m, q = scratch.m[lane], scratch.q[lane]
             if lane < heads.N_HEAD_LANES:
-                of_head, own, whole = heads.head_output(head, here.places, here.values, inside, here.cov_x, lane)
-                here.has_lost_sign[lane] = own < heads.LOST * whole
-                m, q = m + of_head, q + max(own, heads.KEPT * whole)
+                of_head, own, total = heads.head_output(
+                    head, scratch.places, scratch.values, inside, scratch.cov_x, lane
+                )
+                scratch.has_lost_sign[lane] = own < heads.LOST * total
+                m, q = m + of_head, q + max(own, heads.KEPT * total)
             cut = min(max(m, stream[LOW] - room), stream[HIGH] + room) if n_rows > 1.0 else m
             is_exact = lane < heads.N_HEAD_LANES and inside + newcomers == length
-            here.m[lane], here.q[lane] = m if is_exact else cut, min(q, MAX_VARIANCE)
-            said[row, 0, lane], said[row, 1, lane] = cut, here.q[lane]
+            scratch.m[lane], scratch.q[lane] = m if is_exact else cut, min(q, MAX_VARIANCE)
+            outputs[row, 0, lane], outputs[row, 1, lane] = cut, scratch.q[lane]
         c = weights[row]
         # update from the label: intercepts, columns, newcomers to the head, the head
         if c != 0.0:
@@ -312,30 +304,30 @@ def run_lanes(rows, lanes, here, row, last, said):
             y, due = labels[row] - stream[FIRST_LABEL], False
             for lane in range(LANES):
                 # a mean far out of range is a reason to trust the row less, but not to learn another error
-                error, error_of_cut = abs(y - here.m[lane]), abs(y - said[row, 0, lane])
+                error, error_of_cut = abs(y - scratch.m[lane]), abs(y - outputs[row, 0, lane])
                 trusted = c * error_of_cut / error if error > error_of_cut else c
-                here.variance_step[lane] = trusted / (1.0 + trusted * here.q[lane])
-                if here.has_lost_sign[lane]:  # nothing is learned from such a row
-                    here.variance_step[lane] = 0.0
+                scratch.variance_step[lane] = trusted / (1.0 + trusted * scratch.q[lane])
+                if scratch.has_lost_sign[lane]:  # nothing is learned from such a row
+                    scratch.variance_step[lane] = 0.0
                     due = True
-                here.mean_step[lane] = here.variance_step[lane] * (y - here.m[lane])
-                intercept[0, lane] += intercept[1, lane] * here.mean_step[lane]
-                intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * here.variance_step[lane]
+                scratch.mean_step[lane] = scratch.variance_step[lane] * (y - scratch.m[lane])
+                intercept[0, lane] += intercept[1, lane] * scratch.mean_step[lane]
+                intercept[1, lane] -= intercept[1, lane] * intercept[1, lane] * scratch.variance_step[lane]
                 if lane >= heads.N_HEAD_LANES:
                     intercept[1, lane] += settings[INTERCEPT_DRIFT, lane]
-            head.misfit[0] += here.mean_step[0] * (y - here.m[0])
-            _learn_columns(lanes, here, indices, start, length)
+            head.misfit[0] += scratch.mean_step[0] * (y - scratch.m[0])
+            _learn_columns(lanes, scratch, indices, start, length)
             for k in range(length if newcomers else 0):
-                place = -int(here.column_stats[k, COLUMN_HEAD_SLOT])
+                place = -int(scratch.column_stats[k, COLUMN_HEAD_SLOT])
                 if place > 0:
-                    x = here.column_stats[k, COLUMN_SUM]  # the first value of a column is its sum
-                    heads.add_column(head, place, indices[start + k], here.column_stats[k, SPREAD], x, here.cov_x)
-                    here.places[inside], here.values[inside] = place, x
+                    x = scratch.column_stats[k, COLUMN_SUM]  # the first value of a column is its sum
+                    heads.add_column(head, place, indices[start + k], scratch.column_stats[k, SPREAD], x, scratch.cov_x)
+                    scratch.places[inside], scratch.values[inside] = place, x
                     inside += 1
-            heads.queue_update(head, here.cov_x, here.mean_step, here.variance_step, here.steps)
+            heads.queue_update(head, scratch.cov_x, scratch.mean_step, scratch.variance_step, scratch.steps)
             # weights walk, intercepts drift
             for k in range(inside):
-                place = here.places[k]
+                place = scratch.places[k]
                 prior = head.prior[place]
                 for block in range(heads.N_HEAD_LANES):
                     if head.walk[block] > 0.0 and head.variances[place * heads.N_HEAD_LANES + block] * prior < 1.0:
@@ -364,12 +356,12 @@ def column_means(lanes: NumberLaneState, columns: np.ndarray) -> np.ndarray:
     )
 
 
-def maintain_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
+def maintain_head(lanes: NumberLaneState, scratch: NumberRowScratch) -> None:
     """Maintain the head: choose its columns again if it is full, update its priors to the spreads and the learned S."""
     head, columns, stream = lanes.head, lanes.columns, lanes.stream
     rows, factors = stream[ROWS], lanes.head.prior_factors.copy()
-    heads.apply_pending_updates(head, here.steps)
-    for block in np.flatnonzero(here.has_lost_sign).tolist():
+    heads.apply_pending_updates(head, scratch.steps)
+    for block in np.flatnonzero(scratch.has_lost_sign).tolist():
         heads.drop_correlations(head, block)
     if not is_refresh_row(int(rows)):
         return
@@ -388,4 +380,4 @@ def maintain_head(lanes: NumberLaneState, here: NumberRowScratch) -> None:
     sums = zip(column_stats[:, COLUMN_SUM], column_stats[:, SQUARES], lanes.uses[there, 0], strict=True)
     spreads = [column_variance(*of, rows) for of in sums]
     priors[1 : len(there) + 1] = np.array(spreads) * max(stream[NONZEROS] / rows, 1.0)
-    heads.renew_priors(head, priors, factors, here.cov_x, here.across, here.steps)
+    heads.renew_priors(head, priors, factors, scratch.cov_x, scratch.across, scratch.steps)

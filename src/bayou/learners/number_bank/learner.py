@@ -132,9 +132,7 @@ class NumberBank(Ensemble):
     def _arrays(self) -> dict[str, np.ndarray]:
         lanes = self._lanes
         small = {"stream": lanes.stream, "intercept": lanes.intercept, "delayed": self._delayed.progress}
-        small |= self._combination.arrays() | {
-            f"later {name}": a for name, a in self._later_combination.arrays().items()
-        }
+        small |= self._combination_arrays()
         # One row each: a row of a file that is all zeros is left out.
         rows = {name: array.reshape(1, -1) for name, array in small.items()}
         large = {"state": lanes.state, "columns": lanes.columns, "uses": lanes.uses, "tally": self._delayed.tally}

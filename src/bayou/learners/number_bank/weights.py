@@ -67,22 +67,22 @@ def lane_weights(lanes: NumberLaneState, features: np.ndarray) -> tuple[np.ndarr
 
 def _over_lanes(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Return `values @ times`, summed lane by lane: bits of a matrix product would depend on the number of rows."""
-    found = np.zeros(len(values))
+    total = np.zeros(len(values))
     for lane, share in enumerate(times.tolist()):
-        found += share * values[:, lane]
-    return found
+        total += share * values[:, lane]
+    return total
 
 
 def weights_of(lanes: NumberLaneState, combination: NumberCombination, features: np.ndarray) -> np.ndarray:
     """Return means and variances of some features' weights."""
-    found, (each, _), noise = np.empty((2, len(features))), coefficients(combination), noise_of(combination)
+    moments, (each, _), noise = np.empty((2, len(features))), coefficients(combination), noise_of(combination)
     for start in range(0, len(features), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         mean, variance = lane_weights(lanes, features[part])
         middle = _over_lanes(mean, combination.shares)
-        found[0, part] = _over_lanes(mean, each)
-        found[1, part] = _over_lanes(noise * variance + (mean - middle[:, None]) ** 2, combination.shares)
-    return np.clip(found, -MOST, MOST)
+        moments[0, part] = _over_lanes(mean, each)
+        moments[1, part] = _over_lanes(noise * variance + (mean - middle[:, None]) ** 2, combination.shares)
+    return np.clip(moments, -MOST, MOST)
 
 
 def intercept_of(lanes: NumberLaneState, combination: NumberCombination) -> tuple[float, float]:

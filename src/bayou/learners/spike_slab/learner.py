@@ -175,15 +175,9 @@ class SpikeSlab(Learner):
         if self._passes[ENDED] > self._passes[AVERAGED] and weights.any():
             self._freeze()  # not before further data arrive
         examples, example = batch_arrays(batch, signs, weights), np.uint64(self._examples)
-        weights_state = SpikeSlabState(
-            self._state,
-            self._intercept_state,
-            self._has_intercept,
-            1.0 / p["intercept_variance"],
-            p["inclusion_prior"],
-            p["slab_variance"],
-            self._selects,
-        )
+        state = self._state, self._intercept_state, self._has_intercept
+        priors = 1.0 / p["intercept_variance"], p["inclusion_prior"], p["slab_variance"]
+        weights_state = SpikeSlabState(*state, *priors, self._selects)
         # also for predictions, as long as no second pass has begun: this kernel is faster
         if self._stretch == 1 and self._passes[AVERAGED] == 0:
             vector_kernel.stream(examples, weights_state, example, mean, variance)

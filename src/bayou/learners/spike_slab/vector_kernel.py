@@ -96,11 +96,9 @@ def stream(examples, weights, example, score_mean, score_variance):
                 mean = inclusion * there
                 variance = max(inclusion * (slab + (against * inclusion) * (there * there)), LEAST_VARIANCE)
                 if k == 0:
-                    mean, variance, against = (
-                        replace_lane(mean, 0, bias),
-                        replace_lane(variance, 0, bias_variance),
-                        replace_lane(against, 0, 0.0),
-                    )
+                    mean = replace_lane(mean, 0, bias)
+                    variance = replace_lane(variance, 0, bias_variance)
+                    against = replace_lane(against, 0, 0.0)
                 xm, xxv = x * mean, x * (x * variance)
                 m = m + xm
                 s2 = s2 + xxv
