@@ -89,6 +89,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "Shrinkage": [{}, {"penalty": 0.5, "ramp": 30}],
     "Gaussian": [{}, {"noise_variance": 2.0}, {"dtype": "float64"}],
     "NumberBank": [{}],
+    "Forest": [{}],
     "Classes": [{}, {"learner": "marginal"}],
 }  # fmt: skip
 OF_NUMBERS = {"Shrinkage", "Gaussian", "NumberBank"}

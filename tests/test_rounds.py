@@ -123,7 +123,7 @@ def test_of_independent_weights_rounds_are_exact():
 def test_corrections_that_all_shards_make_are_made_once():
     """Weight 16 and a mean, against weight 1 and a sum: where features come together, each shard repairs all of it."""
     together = dict.fromkeys(range(20), 1.0)
-    base = Bank(20, lanes=[{"prior_variance": 1.0}], combine="share")
+    base = Bank(20, lanes=[{"prior_variance": 1.0}], combine="share", head=0)
     truth = Batch.from_rows([together] * 16_000, labels=[1.0] * 14_400 + [0.0] * 1_600)
     truth = truth.take(np.random.default_rng(0).permutation(16_000))
     base.learn(Batch.from_rows([together] * 20, labels=[0, 1] * 10))

@@ -7,7 +7,7 @@ from tests.hostile.command_lines import COMMAND, try_lines
 
 @pytest.mark.long
 def test_whatever_the_command_line_it_ends_with_a_result_or_a_sentence():
-    found = try_lines(seed=0, lines=400)
+    found = try_lines(seed=2, lines=400)
     assert found["findings"] == {}
     assert found["lines"] == 400
     # Lines of all kinds: done, wrong usage, bad data (5 to 9% of them); and every command does its work at least once.

@@ -67,7 +67,7 @@ def summed(told, most):
     return sum(told[f"by{k}"] for k in range(1, most + 1)) + told["others"]
 
 
-LINEAR = [name for name in records() if name not in ("bank", "number-bank", "classes")]
+LINEAR = [name for name, record in records().items() if record.linear]
 QUICK = ("marginal", "ftrl", "gaussian")
 
 

@@ -361,7 +361,9 @@ class Head:
         normals = np.empty((len(draws), len(keys)))
         kernels.fill_normals(seed, draws, keys, normals)
         weights = np.zeros((len(draws), taken))
-        weights[:, begin:] = twin.state.mean[begin:taken] + root * normals[:, :-1] @ np.linalg.cholesky(joint).T
+        factor = np.linalg.cholesky(joint)
+        for drawn, numbers in zip(weights, normals, strict=True):  # bits must not depend on how many draws there are
+            drawn[begin:] = twin.state.mean[begin:taken] + root * (factor @ numbers[:-1])
         stretch = 1.0 + root * float(np.sqrt(scale_variance)) * normals[:, -1:]
         scores[draws] = stretch * (weights[:, :1] + scores[draws] + (inside[:, 1:] @ weights[:, 1:].T).T)
 

@@ -26,6 +26,8 @@ from bayou.learners.bank.head_merging import knowledge_of, next_mark
 # Numbers of a feature's gain: uses, sums of values and of squares; the two numbers of a new column; precision times
 # mean, and the precision gained, if it is outside.
 OF_FEATURE = 7
+# Relative difference of two numbers that are equal but for having been sent in float32.
+ROUNDING = 1e-6
 # Counters that add up.
 COUNTERS = [kernels.ROWS, kernels.NONZEROS, kernels.INSIDE]
 
@@ -99,7 +101,7 @@ def apply_feature_gain(head: Head, before: np.ndarray, groups: np.ndarray, gain:
     table = rows["head table"]
     # values
     (uses, total, square), (first, one) = gains[:, :3].T, gains[:, 3:5].T / np.maximum(met, 1)
-    seen, constant, mean = table[:, USES] > 0, one == (first**2).astype(np.float32), total / np.maximum(uses, 1.0)
+    seen, constant, mean = table[:, USES] > 0, np.isclose(one, first**2, ROUNDING, 0.0), total / np.maximum(uses, 1.0)
     varied = np.where(constant, 0.0, np.maximum(square - total * mean, kernels.LEAST_SPREAD))
     table[:, FIRST] = np.where(seen, table[:, FIRST], np.where(constant, first, mean))
     table[:, SUM] += np.where(seen, total, 0.0)
