@@ -9,6 +9,7 @@
     python benchmarks/bank.py weights          CPU time per feature of rows of weight 1 and 16; Marginal, too
     python benchmarks/bank.py head             what the head gains on each set, and whether it is kept
     python benchmarks/bank.py headcost         time per row with it and without
+    python benchmarks/bank.py halves           later rows after one pass, and after two halves were merged
 
 Options: --data DIR (the real sets; by default the folder BAYOU_DATA), --cache DIR, --examples N (long), --sets a,b
 (units, parts, start, head; head takes covtype_shuffled and criteo:10000, the first rows, too), --heads a,b (head),
@@ -354,6 +355,25 @@ def head(args: argparse.Namespace) -> None:
         print(f"{word:44}" + "".join(f"{a:+12.2f} %{b:+10.2f} %{'':18}" for a, b in of(gains, axis=0)))
 
 
+def halves(args: argparse.Namespace) -> None:
+    """Log loss of later rows by the head alone and by the bank: one pass over 70 %, and two halves of it merged."""
+    print(f"{'set':12}{'head: one pass, merged':>28}{'bank: one pass, merged':>28}")
+    for name, X, y in sets_of(args, ["a9a", "adult", "higgs", "covtype"]):
+        order, cut = np.random.default_rng(0).permutation(len(y)), int(0.7 * len(y))
+        batch = Batch.from_csr(X[order], y[order])
+        one, first, second = (Bank(X.shape[1], head=256) for _ in range(3))
+        for bank, rows in (one, slice(cut)), (first, slice(cut // 2)), (second, slice(cut // 2, cut)):
+            bank.learn(batch[rows])
+        losses = []
+        for bank in one, first.merge(second):
+            head = bank.live_head
+            later = bank.predict(batch[cut:], horizon="later").probability
+            score = batch[cut:].to_csr(X.shape[1]) @ head.weights_at(np.arange(X.shape[1])).mean + head.intercept()[0]
+            losses.append([mean_log_loss(p, y[order][cut:]) for p in (1.0 / (1.0 + np.exp(-score)), later)])
+        pairs = (f"{before:.5f}, {merged:.5f}" for before, merged in zip(*losses, strict=True))
+        print(f"{name:12}" + "".join(f"{pair:>28}" for pair in pairs), flush=True)
+
+
 def headcost(args: argparse.Namespace) -> None:
     """Rows of indicators whose values follow Zipf's law, with a head that is kept; runs take turns."""
     print(f"{'indicators':>10}{'slots':>8}{'us a row: wall':>16}{'CPU':>8}{'more wall':>12}{'more CPU':>10}")
@@ -381,6 +401,7 @@ def headcost(args: argparse.Namespace) -> None:
 PARTS = {
     "head": head,
     "headcost": headcost,
+    "halves": halves,
     "combining": combining,
     "units": units,
     "long": long,
